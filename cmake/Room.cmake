@@ -1,0 +1,81 @@
+# ptarmigan_room(NAME <room>
+#                SOURCES <files>...          relative to <room>/
+#                DEPENDS <rooms>...          rooms whose headers it includes
+#                LIBRARIES <targets>...      third-party, PRIVATE: not visible to other rooms
+#                TESTS <files>...            relative to tests/<room>/, one binary per room
+#                TEST_LIBRARIES <targets>... )
+#
+# Declares library ptarmigan_<room> (alias ptarmigan::<room>) and test binary <room>_test. A dependency
+# that the table below (docs/architecture.md, "Rooms") does not allow stops the configure step.
+
+set(PTARMIGAN_ALLOW_base "")
+set(PTARMIGAN_ALLOW_model base)
+set(PTARMIGAN_ALLOW_proto "")
+set(PTARMIGAN_ALLOW_elf base model)
+set(PTARMIGAN_ALLOW_hw base model)
+set(PTARMIGAN_ALLOW_decode base model)
+set(PTARMIGAN_ALLOW_unwind base model elf)
+set(PTARMIGAN_ALLOW_symbolize base model elf)
+set(PTARMIGAN_ALLOW_export base model proto)
+set(PTARMIGAN_ALLOW_pipeline base model elf decode unwind symbolize export)
+set(PTARMIGAN_ALLOW_query base model)
+set(PTARMIGAN_ALLOW_web "")
+set(PTARMIGAN_ALLOW_cli base model proto elf hw decode unwind symbolize export pipeline query web)
+
+function(ptarmigan_room)
+  cmake_parse_arguments(R "" "NAME" "SOURCES;DEPENDS;LIBRARIES;TESTS;TEST_LIBRARIES" ${ARGN})
+  if(NOT DEFINED PTARMIGAN_ALLOW_${R_NAME})
+    message(FATAL_ERROR "room '${R_NAME}' is not in the table of cmake/Room.cmake")
+  endif()
+  foreach(dependency ${R_DEPENDS})
+    if(NOT dependency IN_LIST PTARMIGAN_ALLOW_${R_NAME})
+      message(FATAL_ERROR "room '${R_NAME}' may not depend on '${dependency}' (docs/architecture.md)")
+    endif()
+  endforeach()
+
+  add_library(ptarmigan_${R_NAME} STATIC ${R_SOURCES})
+  add_library(ptarmigan::${R_NAME} ALIAS ptarmigan_${R_NAME})
+  target_link_libraries(ptarmigan_${R_NAME} PUBLIC ptarmigan_flags PRIVATE ${R_LIBRARIES})
+  foreach(dependency ${R_DEPENDS})
+    target_link_libraries(ptarmigan_${R_NAME} PUBLIC ptarmigan_${dependency})
+  endforeach()
+
+  if(R_TESTS AND PTARMIGAN_TESTS)
+    list(TRANSFORM R_TESTS PREPEND ${PROJECT_SOURCE_DIR}/tests/${R_NAME}/)
+    ptarmigan_test(${R_NAME}_test SOURCES ${R_TESTS}
+      LIBRARIES ptarmigan_${R_NAME} ${R_LIBRARIES} ${R_TEST_LIBRARIES})
+  endif()
+endfunction()
+
+# ptarmigan_test(<binary> SOURCES <files>... LIBRARIES <targets>...): a gtest binary whose tests ctest
+# discovers one by one. PTARMIGAN_DATA names the folder of recordings; tests that need it skip without it.
+function(ptarmigan_test name)
+  cmake_parse_arguments(T "" "" "SOURCES;LIBRARIES" ${ARGN})
+  find_package(GTest REQUIRED)
+  add_executable(${name} ${T_SOURCES})
+  target_link_libraries(${name} PRIVATE ptarmigan_test_support ${T_LIBRARIES} GTest::gmock)
+  target_compile_definitions(${name} PRIVATE
+    PTARMIGAN_SOURCE_DIR="${PROJECT_SOURCE_DIR}" PTARMIGAN_BUILD_DIR="${PROJECT_BINARY_DIR}")
+  include(GoogleTest)
+  gtest_discover_tests(${name} TEST_PREFIX ${name}: DISCOVERY_MODE PRE_TEST
+    PROPERTIES TIMEOUT 300 LABELS "${name}")
+endfunction()
+
+# ptarmigan_fuzzer(<name> SOURCE <file> ROOM <room> LIBRARIES <targets>...): tests/fuzz/<name>.cc defines
+# LLVMFuzzerTestOneInput. Under PTARMIGAN_FUZZERS it becomes a libFuzzer binary; always it becomes a plain
+# test that runs every file of tests/fuzz/corpus/<name>/.
+function(ptarmigan_fuzzer name)
+  cmake_parse_arguments(F "" "" "LIBRARIES" ${ARGN})
+  set(source ${PROJECT_SOURCE_DIR}/tests/fuzz/${name}.cc)
+  set(corpus ${PROJECT_SOURCE_DIR}/tests/fuzz/corpus/${name})
+  if(PTARMIGAN_FUZZERS)
+    add_executable(${name} ${source})
+    target_link_options(${name} PRIVATE -fsanitize=fuzzer)
+    target_link_libraries(${name} PRIVATE ${F_LIBRARIES})
+  elseif(PTARMIGAN_TESTS)
+    add_executable(${name} ${source} ${PROJECT_SOURCE_DIR}/tests/fuzz/corpus_main.cc)
+    target_link_libraries(${name} PRIVATE ${F_LIBRARIES})
+    add_test(NAME ${name}:corpus COMMAND ${name} ${corpus})
+    set_tests_properties(${name}:corpus PROPERTIES TIMEOUT 120 LABELS fuzz)
+  endif()
+endfunction()

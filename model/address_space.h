@@ -1,0 +1,171 @@
+// AddressSpace: the executable mappings of one process (or of the kernel) at a point in time, and the only
+// converter from run-time addresses to places in files. ProcessTable keeps one per process through mmap, fork,
+// exec and exit, so that events applied in time order always see the state of their moment.
+//
+// fork shares the map until one side changes it. Not thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "model/address.h"
+#include "model/build_id.h"
+#include "model/event.h"
+
+namespace ptarmigan {
+
+// An object that mappings refer to: an ELF file, the kernel, a module, [vdso], anonymous or JIT code.
+// Interned: the same (path, build id, file identity) gives the same pointer for the life of the ObjectTable.
+struct CodeObject {
+  enum class Kind : uint8_t {
+    kFile,
+    kKernel,        // [kernel.kallsyms]
+    kKernelModule,  // [name] or a .ko path
+    kBpf,           // a BPF program from KSYMBOL
+    kVdso,
+    kAnonymous,     // //anon, [heap], [stack], memfd and dmabuf names: JIT code, symbolized by perf maps
+    kUnknown,       // no mapping: addresses kept by CPU mode
+  };
+  uint32_t index = 0;  // dense, from 0
+  Kind kind = Kind::kFile;
+  std::string path;    // as recorded
+  BuildId build_id;    // may become known later, from the recording's header
+  uint64_t inode = 0;  // with device: tells apart replaced files where no build id is known
+  uint32_t device_major = 0;
+  uint32_t device_minor = 0;
+  int32_t pid = 0;     // kAnonymous only: the process whose perf map names it; else 0
+
+  // The first mapping seen, for addresses of objects that cannot be opened.
+  VirtAddr first_start;
+  FileOffset first_offset;
+};
+
+CodeObject::Kind ClassifyPath(std::string_view path, bool kernel_side);
+
+class ObjectTable {
+ public:
+  ObjectTable();
+  CodeObject* Intern(const MmapEvent& event);
+  // The catch-all for addresses of `mode` that no mapping covers: "[unknown]", "[kernel.kallsyms]",
+  // "[guest.kernel]", ...
+  CodeObject* Unmapped(CpuMode mode);
+  // Sets the build id of every object with this path that has none. Returns how many.
+  size_t AssignBuildId(std::string_view path, const BuildId& build_id);
+  const std::deque<CodeObject>& objects() const { return objects_; }
+  // Later Intern calls for `path` that bring no build id use this one.
+  void RememberBuildId(const std::string& path, const BuildId& build_id);
+
+ private:
+  struct Key {
+    std::string path;
+    BuildId build_id;
+    uint64_t inode;
+    uint64_t device;
+    int32_t pid;
+    auto operator<=>(const Key&) const = default;
+  };
+  std::deque<CodeObject> objects_;  // stable addresses
+  std::map<Key, CodeObject*> by_key_;
+  std::map<CpuMode, CodeObject*> unmapped_;
+  std::unordered_map<std::string, BuildId> known_build_ids_;
+};
+
+struct CodeMapping {
+  VirtAddr start;
+  VirtAddr end;  // exclusive
+  FileOffset file_offset;  // of `start`
+  CodeObject* object = nullptr;
+
+  bool Contains(VirtAddr address) const { return address >= start && address < end; }
+  FileOffset ToFileOffset(VirtAddr address) const {
+    return {file_offset.value + (address.value - start.value)};
+  }
+};
+
+class AddressSpace {
+ public:
+  AddressSpace();
+  // Inserts a mapping; what it overlaps is cut or removed (an munmap is only seen through what replaces it).
+  // An empty or wrapping range is ignored and false is returned.
+  bool Map(const CodeMapping& mapping);
+  void Unmap(VirtAddr start, VirtAddr end);
+  void Clear();
+  // Null if nothing is mapped there. Valid until the next change.
+  const CodeMapping* Find(VirtAddr address) const;
+  const std::vector<CodeMapping>& mappings() const { return *mappings_; }
+  // A copy that shares storage until either side changes.
+  AddressSpace Fork() const;
+  // Changes with every change of the mappings and is never reused within the program: a cache key.
+  uint64_t generation() const { return generation_; }
+
+ private:
+  std::vector<CodeMapping>& Mutable();
+
+  std::shared_ptr<std::vector<CodeMapping>> mappings_;  // sorted by start, not overlapping
+  uint64_t generation_;
+  mutable size_t last_hit_ = 0;
+};
+
+// One life of a pid. A pid that is reused inside the recording gets a new Process.
+struct Process {
+  int32_t pid = 0;
+  uint64_t life = 0;         // distinct for every Process of a table, in order of appearance
+  uint64_t start_time_ns = 0;  // of the FORK record; 0 if it was running before
+  std::string comm;
+  AddressSpace space;
+};
+
+struct Thread {
+  int32_t tid = 0;
+  uint64_t start_time_ns = 0;
+  std::string comm;
+};
+
+class ProcessTable {
+ public:
+  // Exited processes are kept for late samples, up to this many; then the oldest are forgotten.
+  static constexpr size_t kExitedMax = 4096;
+
+  void Apply(const MmapEvent& event);
+  void Apply(const CommEvent& event);
+  void ApplyFork(const TaskEvent& event);
+  void ApplyExit(const TaskEvent& event);
+  void Apply(const KsymbolEvent& event);
+
+  // The process that has `pid` now; made (empty) if not known. Valid until the next Apply.
+  Process& Find(int32_t pid);
+  // The thread's name and start; the process's name where the thread has none of its own.
+  Thread& FindThread(int32_t pid, int32_t tid);
+  AddressSpace& kernel() { return kernel_; }
+  ObjectTable& objects() { return objects_; }
+  const ObjectTable& objects() const { return objects_; }
+
+  // The mapping that covers `address` as seen in `mode` by `process`: user addresses never fall through to the
+  // kernel's map. Null if none.
+  const CodeMapping* Lookup(Process& process, VirtAddr address, CpuMode mode);
+
+ private:
+  struct Entry {
+    std::unique_ptr<Process> process;
+    std::unordered_map<int32_t, Thread> threads;
+    bool exited = false;
+  };
+  Entry& FindEntry(int32_t pid);
+  Entry& StartLife(int32_t pid);
+
+  ObjectTable objects_;
+  AddressSpace kernel_;
+  AddressSpace guest_kernel_;
+  std::unordered_map<int32_t, Entry> by_pid_;
+  std::deque<std::pair<int32_t, uint64_t>> exited_;  // pid, life
+  uint64_t lives_ = 0;
+};
+
+}  // namespace ptarmigan
