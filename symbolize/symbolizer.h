@@ -1,0 +1,184 @@
+// Symbolizer: from (object, address) to functions, inline frames and lines, whatever the object is.
+// It finds the object's files (object_locator.h), reads its table from the symbol cache or has one
+// built by a confined child (symbol_worker.h), and answers for what has no file from the kernel's
+// symbols, the vdso's image, perf maps and jitdumps. What cannot be named has a reason.
+//
+//   CodeObject --Load--> ObjectSymbols --Resolve(FileVaddr)---------> InlineStack     files, vdso
+//                                      --ResolveRuntime(VirtAddr)---> InlineStack     kernel,
+//                                      modules, BPF, JIT
+//
+// Threads: every public function may be called from any thread at any time. Load of one object
+// blocks the callers that ask for the same object; Resolve takes no lock. ObjectSymbols live as
+// long as the Symbolizer, which must not outlive the CodeObjects it was given.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "elf/elf_file.h"
+#include "model/address.h"
+#include "model/address_space.h"
+#include "model/build_id.h"
+#include "model/symbol.h"
+
+namespace ptarmigan {
+
+struct SymbolizerOptions {
+  bool symbols = true;  // false: nothing is opened, every object says kSymbolsOff
+  bool inlines =
+      true;  // false: only the function that stands in the object, with the line of the address
+  bool demangle = true;  // false: `function` is the system name
+  // The samples come from this machine while their processes run: /proc, the running kernel and
+  // perf maps may be asked. False for recordings; then this machine's kernel is used only if its
+  // build id is the recorded one.
+  bool live = false;
+  // Directories to look in first: by build id, by recorded path below them, by base name.
+  std::vector<std::string> binary_paths;
+  std::vector<std::string> debuginfod_urls;  // empty: debuginfod is never asked
+  // Where tables are kept; empty: DefaultSymbolCacheDirectory(). "-": no cache, tables live in
+  // memory only.
+  std::string cache_directory;
+  size_t threads = 0;  // for Prefetch; 0: the processors this process may use
+  std::chrono::milliseconds build_timeout = std::chrono::minutes(5);  // of one table
+  std::chrono::milliseconds debuginfod_timeout = std::chrono::seconds(20);
+  // Build id of the recorded kernel, where known: the kernel objects' own may be missing.
+  BuildId kernel_build_id;
+  std::string proc_root = "/proc";
+  std::string sys_root = "/sys";
+};
+
+// $PTARMIGAN_CACHE/symbols, else $XDG_CACHE_HOME/ptarmigan/symbols, else
+// ~/.cache/ptarmigan/symbols; empty if none of the variables is set.
+std::string DefaultSymbolCacheDirectory();
+
+// Why an object, or one of its addresses, has no name.
+enum class SymbolMiss : uint8_t {
+  kNone,
+  kSymbolsOff,       // not asked for
+  kFileNotFound,     // in none of the places
+  kBuildIdMismatch,  // files were found, all of another build
+  kPermission,       // a file is there but may not be read
+  kDamaged,          // the file is no usable ELF object
+  kNoSymbols,        // the file has no symbol for any address
+  kBuildFailed,      // the table builder failed or took too long
+  kKernelHidden,     // kallsyms shows only zeros (kptr_restrict, CAP_SYSLOG)
+  kOtherKernel,      // recorded under a kernel whose symbols are not here
+  kNoJitMap,         // anonymous code without perf map or jitdump
+  kNoMapping,        // the address belonged to no mapping
+  kNotInSymbol,      // symbols exist, none covers the address
+};
+// "file not found", ...: short, stable, for the quality view.
+std::string_view SymbolMissName(SymbolMiss miss);
+
+// Where the object is in use right now; makes deleted files and other mount namespaces readable
+// (live only).
+struct LoadHints {
+  int32_t pid = 0;  // 0: unknown
+  // One of its mappings there: for /proc/PID/map_files and for the image of [vdso].
+  VirtAddr map_start;
+  VirtAddr map_end;
+};
+
+// What is known about one object. Made by Symbolizer::Load, immutable afterwards.
+class ObjectSymbols {
+ public:
+  virtual ~ObjectSymbols() = default;
+
+  const CodeObject& object() const { return object_; }
+  // kNone if the object has symbols; else why it has none.
+  SymbolMiss miss() const { return miss_; }
+  // One sentence for the user with the places that were tried; empty if nothing is missing. May be
+  // non-empty beside symbols, e.g. when names are known and lines are not.
+  const std::string& reason() const { return reason_; }
+  // The file that the code came from and the file that its names and lines came from; empty if none
+  // or not a file.
+  const std::string& file() const { return file_; }
+  const std::string& debug_file() const { return debug_file_; }
+  // The build id that was found in the object's file where the recording brought none.
+  const BuildId& build_id() const { return build_id_; }
+  // True if addresses are resolved as run-time addresses (ResolveRuntime) and not as FileVaddr.
+  bool by_runtime_address() const { return by_runtime_address_; }
+
+ protected:
+  explicit ObjectSymbols(const CodeObject& object) : object_(object) {}
+
+  const CodeObject& object_;
+  SymbolMiss miss_ = SymbolMiss::kNone;
+  std::string reason_;
+  std::string file_;
+  std::string debug_file_;
+  BuildId build_id_;
+  bool by_runtime_address_ = false;
+};
+
+class Symbolizer : public LineResolver {
+ public:
+  explicit Symbolizer(SymbolizerOptions options);
+  ~Symbolizer() override;
+  Symbolizer(const Symbolizer&) = delete;
+  Symbolizer& operator=(const Symbolizer&) = delete;
+
+  // Never fails: an object that cannot be symbolized has a miss() and a reason(). The first call
+  // may take as long as building its table; later ones are a look-up, whatever hints they bring.
+  ObjectSymbols* Load(const CodeObject& object, const LoadHints& hints = {});
+
+  struct Request {
+    const CodeObject* object = nullptr;
+    LoadHints hints;
+  };
+  // Loads many objects on several threads and returns when all are loaded.
+  void Prefetch(std::span<const Request> requests);
+
+  // The object's file itself (not its debug file), found by the same rules; also for unwinding.
+  // Null with a sentence in `reason` (if given) where there is none.
+  std::shared_ptr<const ElfFile> OpenObject(const CodeObject& object, const LoadHints& hints = {},
+                                            std::string* reason = nullptr);
+  // A file with unwind or debug sections for the object: its debug file if it has one, else the
+  // object.
+  std::shared_ptr<const ElfFile> OpenDebugFile(const CodeObject& object,
+                                               const LoadHints& hints = {},
+                                               std::string* reason = nullptr);
+
+  // The ELF virtual address of a place in the object's file; nothing if no segment holds it or the
+  // file is unknown.
+  std::optional<FileVaddr> ToVaddr(const ObjectSymbols& symbols, FileOffset offset) const;
+
+  // Innermost first. False (and no frames) where nothing is known: then MissOf tells the reason to
+  // count. For callers pass the return address minus one.
+  bool Resolve(const ObjectSymbols& symbols, FileVaddr address, InlineStack* frames) const;
+  // For objects with by_runtime_address(). `time_ns` in the recording's clock chooses among JIT
+  // code that was replaced or moved; pass ~0 for "the last known".
+  bool ResolveRuntime(const ObjectSymbols& symbols, VirtAddr address, uint64_t time_ns,
+                      InlineStack* frames) const;
+  // What to count for an address that Resolve did not name.
+  static SymbolMiss MissOf(const ObjectSymbols& symbols) {
+    return symbols.miss() == SymbolMiss::kNone ? SymbolMiss::kNotInSymbol : symbols.miss();
+  }
+  // Where the function that holds `address` starts in the object, for "function+0x12"; nothing if
+  // not known.
+  std::optional<FileVaddr> FunctionStart(const ObjectSymbols& symbols, FileVaddr address) const;
+  std::optional<VirtAddr> FunctionStartRuntime(const ObjectSymbols& symbols, VirtAddr address,
+                                               uint64_t time_ns) const;
+
+  // LineResolver: only objects that were loaded and have a build id.
+  bool Resolve(const BuildId& object, FileVaddr address, InlineStack* frames) override;
+
+  // A jitdump that the recording mapped (MMAP record of jit-PID.dump) or that an archive carries:
+  // `bytes` are copied.
+  void AddJitDump(int32_t pid, Bytes bytes);
+  // A perf map carried by an archive instead of one in /tmp.
+  void AddPerfMap(int32_t pid, std::string_view text);
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace ptarmigan
