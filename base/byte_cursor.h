@@ -1,6 +1,7 @@
-// ByteCursor: the one way to read foreign bytes. Reads are bounds-checked, unaligned and in the byte order
-// that the cursor was made with. A read beyond the end returns zero (or an empty span), moves to the end and
-// makes `ok()` false for ever: a parser may read a whole structure and check once.
+// ByteCursor: the one way to read foreign bytes. Reads are bounds-checked, unaligned and in the
+// byte order that the cursor was made with. A read beyond the end returns zero (or an empty span),
+// moves to the end and makes `ok()` false for ever: a parser may read a whole structure and check
+// once.
 //
 // Holds a borrowed span; not thread-safe; copying is cheap and gives an independent position.
 #pragma once
@@ -17,7 +18,9 @@ namespace ptarmigan {
 
 using Bytes = std::span<const std::byte>;
 
-inline Bytes AsBytes(std::string_view text) { return std::as_bytes(std::span(text.data(), text.size())); }
+inline Bytes AsBytes(std::string_view text) {
+  return std::as_bytes(std::span(text.data(), text.size()));
+}
 inline std::string_view AsText(Bytes bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
@@ -25,10 +28,14 @@ inline std::string_view AsText(Bytes bytes) {
 template <typename T>
 constexpr T ByteSwap(T value) {
   static_assert(std::is_integral_v<T>);
-  if constexpr (sizeof(T) == 1) return value;
-  else if constexpr (sizeof(T) == 2) return static_cast<T>(__builtin_bswap16(static_cast<uint16_t>(value)));
-  else if constexpr (sizeof(T) == 4) return static_cast<T>(__builtin_bswap32(static_cast<uint32_t>(value)));
-  else return static_cast<T>(__builtin_bswap64(static_cast<uint64_t>(value)));
+  if constexpr (sizeof(T) == 1)
+    return value;
+  else if constexpr (sizeof(T) == 2)
+    return static_cast<T>(__builtin_bswap16(static_cast<uint16_t>(value)));
+  else if constexpr (sizeof(T) == 4)
+    return static_cast<T>(__builtin_bswap32(static_cast<uint32_t>(value)));
+  else
+    return static_cast<T>(__builtin_bswap64(static_cast<uint64_t>(value)));
 }
 
 class ByteCursor {
@@ -68,7 +75,8 @@ class ByteCursor {
   bool Skip(uint64_t count) { return Take(count).size() == count; }
   // Moves to an absolute position; not ok if beyond the end.
   void Seek(uint64_t position);
-  // Moves forward to the next multiple of `alignment` (a power of two), counted from the span's start.
+  // Moves forward to the next multiple of `alignment` (a power of two), counted from the span's
+  // start.
   void AlignTo(size_t alignment);
 
   // A NUL-terminated string; not ok (and everything up to the end) if the NUL is missing.
@@ -94,7 +102,9 @@ class ByteCursor {
 };
 
 // a + b and a * b that say when they do not fit.
-inline bool CheckedAdd(uint64_t a, uint64_t b, uint64_t* sum) { return !__builtin_add_overflow(a, b, sum); }
+inline bool CheckedAdd(uint64_t a, uint64_t b, uint64_t* sum) {
+  return !__builtin_add_overflow(a, b, sum);
+}
 inline bool CheckedMul(uint64_t a, uint64_t b, uint64_t* product) {
   return !__builtin_mul_overflow(a, b, product);
 }

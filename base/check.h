@@ -1,5 +1,6 @@
-// CHECK(condition): a bug in this program, not in its input, if it fails. On in release; aborts with the
-// place and the condition. Input that is wrong is a Result or a ledger reason, never a CHECK.
+// CHECK(condition): a bug in this program, not in its input, if it fails. On in release; aborts
+// with the place and the condition. Input that is wrong is a Result or a ledger reason, never a
+// CHECK.
 #pragma once
 
 namespace ptarmigan {
@@ -8,8 +9,8 @@ namespace ptarmigan {
 
 }  // namespace ptarmigan
 
-#define CHECK(condition)                                             \
-  do {                                                               \
-    if (!(condition)) [[unlikely]]                                   \
-      ::ptarmigan::CheckFailed(__FILE__, __LINE__, #condition);      \
+#define CHECK(condition)                                        \
+  do {                                                          \
+    if (!(condition)) [[unlikely]]                              \
+      ::ptarmigan::CheckFailed(__FILE__, __LINE__, #condition); \
   } while (false)

@@ -7,14 +7,14 @@
 namespace ptarmigan {
 
 enum class ErrorCode {
-  kInvalidInput,   // the bytes or the arguments are wrong
-  kTruncated,      // the bytes end too early
-  kUnsupported,    // understood, but not something this build or format can do
+  kInvalidInput,  // the bytes or the arguments are wrong
+  kTruncated,     // the bytes end too early
+  kUnsupported,   // understood, but not something this build or format can do
   kNotFound,
   kPermission,
   kResourceLimit,  // a bound of ours or of the system was reached
   kIo,
-  kUnavailable,    // may work later or elsewhere
+  kUnavailable,  // may work later or elsewhere
   kInternal,
 };
 

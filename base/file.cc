@@ -59,7 +59,8 @@ Result<std::string> ReadFd(int fd, const std::string& name, uint64_t bytes_max) 
     content.resize(old_size + static_cast<size_t>(count));
     if (count == 0) return content;
     if (content.size() > bytes_max) {
-      return Error{ErrorCode::kResourceLimit, StrFormat("{}: larger than {} bytes", name, bytes_max)};
+      return Error{ErrorCode::kResourceLimit,
+                   StrFormat("{}: larger than {} bytes", name, bytes_max)};
     }
   }
 }

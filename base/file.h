@@ -53,12 +53,13 @@ struct FileIdentity {
 Result<Fd> OpenFile(const std::string& path, int flags, mode_t mode = 0);
 Result<FileIdentity> IdentifyFile(int fd);
 
-// The whole file, which may be a pipe or in /proc (size unknown). More than `bytes_max` is kResourceLimit.
+// The whole file, which may be a pipe or in /proc (size unknown). More than `bytes_max` is
+// kResourceLimit.
 Result<std::string> ReadFile(const std::string& path, uint64_t bytes_max = uint64_t{64} << 20);
 Result<std::string> ReadFd(int fd, const std::string& name, uint64_t bytes_max);
 
-// Read-only private mapping of a regular file. If another process truncates the file while it is mapped,
-// reads beyond the new end raise SIGBUS: map only files, and copy what must survive.
+// Read-only private mapping of a regular file. If another process truncates the file while it is
+// mapped, reads beyond the new end raise SIGBUS: map only files, and copy what must survive.
 class MappedFile {
  public:
   static Result<MappedFile> Open(const std::string& path);
@@ -71,8 +72,8 @@ class MappedFile {
   ~MappedFile();
 
   Bytes bytes() const { return {data_, size_}; }
-  // Tells the kernel that [0, size_bytes) will not be read again soon, so that it no longer counts as
-  // resident memory; reading it again is still correct.
+  // Tells the kernel that [0, size_bytes) will not be read again soon, so that it no longer counts
+  // as resident memory; reading it again is still correct.
   void DropPrefix(size_t size_bytes) const;
 
  private:
@@ -85,8 +86,9 @@ class MappedFile {
 Status WriteAll(int fd, Bytes bytes, const std::string& name);
 Status WriteAllAt(int fd, Bytes bytes, uint64_t offset, const std::string& name);
 
-// An output file under a temporary name beside `path`, renamed onto it by Commit; removed if never committed.
-// `path` "-" is standard output, where nothing is temporary. If `path` names something that is not a regular file
+// An output file under a temporary name beside `path`, renamed onto it by Commit; removed if never
+// committed. `path` "-" is standard output, where nothing is temporary. If `path` names something
+// that is not a regular file
 // (/dev/null, a pipe), it is written directly.
 class OutputFile {
  public:

@@ -18,10 +18,14 @@ std::atomic<LogLevel>& Level() {
 
 std::string_view LevelWord(LogLevel level) {
   switch (level) {
-    case LogLevel::kError: return "error: ";
-    case LogLevel::kWarning: return "warning: ";
-    case LogLevel::kNotice: return "";
-    case LogLevel::kDebug: return "debug: ";
+    case LogLevel::kError:
+      return "error: ";
+    case LogLevel::kWarning:
+      return "warning: ";
+    case LogLevel::kNotice:
+      return "";
+    case LogLevel::kDebug:
+      return "debug: ";
   }
   return "";
 }

@@ -48,8 +48,9 @@ void ForEachLine(std::string_view text, Handler handler) {
 
 std::optional<ProcMap> ParseProcMapLine(std::string_view line) {
   ProcMap map;
-  if (!TakeNumber(line, 16, &map.start) || !TakeChar(line, '-') || !TakeNumber(line, 16, &map.end) ||
-      !TakeChar(line, ' ') || line.size() < 5 || map.end <= map.start) {
+  if (!TakeNumber(line, 16, &map.start) || !TakeChar(line, '-') ||
+      !TakeNumber(line, 16, &map.end) || !TakeChar(line, ' ') || line.size() < 5 ||
+      map.end <= map.start) {
     return std::nullopt;
   }
   map.readable = line[0] == 'r';
@@ -153,7 +154,8 @@ Result<int64_t> ProcFs::Integer(std::string_view relative_path) const {
   TRY_ASSIGN(const std::string text, ReadFile(path));
   std::string_view rest = text;
   int64_t value = 0;
-  if (!TakeNumber(rest, 10, &value)) return Error{ErrorCode::kInvalidInput, path + ": not a number"};
+  if (!TakeNumber(rest, 10, &value))
+    return Error{ErrorCode::kInvalidInput, path + ": not a number"};
   return value;
 }
 

@@ -1,6 +1,6 @@
-// ProcFs: the parts of /proc (and /sys, where the root says so) that rooms need, parsed under a root directory
-// so that tests can lay out their own. Everything read here may be gone or changed by the next call.
-// Stateless but for the root; any thread.
+// ProcFs: the parts of /proc (and /sys, where the root says so) that rooms need, parsed under a
+// root directory so that tests can lay out their own. Everything read here may be gone or changed
+// by the next call. Stateless but for the root; any thread.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ struct ProcMap {
   uint32_t device_major = 0;
   uint32_t device_minor = 0;
   uint64_t inode = 0;
-  std::string path;      // without " (deleted)"; may be "[vdso]", "//anon", empty
+  std::string path;  // without " (deleted)"; may be "[vdso]", "//anon", empty
   bool deleted = false;
 };
 

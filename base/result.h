@@ -20,20 +20,40 @@ class [[nodiscard]] Result {
  public:
   using value_type = T;
 
-  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}  // NOLINT(google-explicit-constructor)
-  Result(Error error) : state_(std::in_place_index<1>, std::move(error)) {}  // NOLINT(google-explicit-constructor)
+  Result(T value)
+      : state_(std::in_place_index<0>, std::move(value)) {}  // NOLINT(google-explicit-constructor)
+  Result(Error error)
+      : state_(std::in_place_index<1>, std::move(error)) {}  // NOLINT(google-explicit-constructor)
 
   bool has_value() const { return state_.index() == 0; }
   explicit operator bool() const { return has_value(); }
 
-  T& value() & { CHECK(has_value()); return *std::get_if<0>(&state_); }
-  const T& value() const& { CHECK(has_value()); return *std::get_if<0>(&state_); }
-  T&& value() && { CHECK(has_value()); return std::move(*std::get_if<0>(&state_)); }
+  T& value() & {
+    CHECK(has_value());
+    return *std::get_if<0>(&state_);
+  }
+  const T& value() const& {
+    CHECK(has_value());
+    return *std::get_if<0>(&state_);
+  }
+  T&& value() && {
+    CHECK(has_value());
+    return std::move(*std::get_if<0>(&state_));
+  }
   T value_or(T fallback) && { return has_value() ? std::move(*this).value() : std::move(fallback); }
 
-  Error& error() & { CHECK(!has_value()); return *std::get_if<1>(&state_); }
-  const Error& error() const& { CHECK(!has_value()); return *std::get_if<1>(&state_); }
-  Error&& error() && { CHECK(!has_value()); return std::move(*std::get_if<1>(&state_)); }
+  Error& error() & {
+    CHECK(!has_value());
+    return *std::get_if<1>(&state_);
+  }
+  const Error& error() const& {
+    CHECK(!has_value());
+    return *std::get_if<1>(&state_);
+  }
+  Error&& error() && {
+    CHECK(!has_value());
+    return std::move(*std::get_if<1>(&state_));
+  }
 
   T& operator*() & { return value(); }
   const T& operator*() const& { return value(); }
@@ -49,13 +69,23 @@ template <>
 class [[nodiscard]] Result<void> {
  public:
   Result() = default;
-  Result(Error error) : error_(std::move(error)), failed_(true) {}  // NOLINT(google-explicit-constructor)
+  Result(Error error)
+      : error_(std::move(error)), failed_(true) {}  // NOLINT(google-explicit-constructor)
 
   bool has_value() const { return !failed_; }
   explicit operator bool() const { return has_value(); }
-  Error& error() & { CHECK(failed_); return error_; }
-  const Error& error() const& { CHECK(failed_); return error_; }
-  Error&& error() && { CHECK(failed_); return std::move(error_); }
+  Error& error() & {
+    CHECK(failed_);
+    return error_;
+  }
+  const Error& error() const& {
+    CHECK(failed_);
+    return error_;
+  }
+  Error&& error() && {
+    CHECK(failed_);
+    return std::move(error_);
+  }
 
  private:
   Error error_{};
@@ -71,15 +101,16 @@ inline Status OkStatus() { return {}; }
 #define PTARMIGAN_CONCAT(a, b) PTARMIGAN_CONCAT_(a, b)
 
 // Returns the error of `expr` from the enclosing function.
-#define TRY(expr)                                              \
-  do {                                                         \
-    if (auto try_result = (expr); !try_result) [[unlikely]]    \
-      return std::move(try_result).error();                    \
+#define TRY(expr)                                           \
+  do {                                                      \
+    if (auto try_result = (expr); !try_result) [[unlikely]] \
+      return std::move(try_result).error();                 \
   } while (false)
 
 // Declares `decl` from the value of `expr`, or returns its error.
 #define TRY_ASSIGN(decl, expr) TRY_ASSIGN_(PTARMIGAN_CONCAT(try_result_, __LINE__), decl, expr)
-#define TRY_ASSIGN_(name, decl, expr)                 \
-  auto name = (expr);                                 \
-  if (!name) [[unlikely]] return std::move(name).error(); \
+#define TRY_ASSIGN_(name, decl, expr) \
+  auto name = (expr);                 \
+  if (!name) [[unlikely]]             \
+    return std::move(name).error();   \
   decl = std::move(name).value()

@@ -1,5 +1,5 @@
-// Addresses with a type: which space a number lives in is part of what it is. AddressSpace (run-time to file)
-// and elf::ElfFile (file offset to ELF virtual address) are the only converters.
+// Addresses with a type: which space a number lives in is part of what it is. AddressSpace
+// (run-time to file) and elf::ElfFile (file offset to ELF virtual address) are the only converters.
 #pragma once
 
 #include <compare>

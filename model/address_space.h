@@ -1,6 +1,7 @@
-// AddressSpace: the executable mappings of one process (or of the kernel) at a point in time, and the only
-// converter from run-time addresses to places in files. ProcessTable keeps one per process through mmap, fork,
-// exec and exit, so that events applied in time order always see the state of their moment.
+// AddressSpace: the executable mappings of one process (or of the kernel) at a point in time, and
+// the only converter from run-time addresses to places in files. ProcessTable keeps one per process
+// through mmap, fork, exec and exit, so that events applied in time order always see the state of
+// their moment.
 //
 // fork shares the map until one side changes it. Not thread-safe.
 #pragma once
@@ -21,8 +22,9 @@
 
 namespace ptarmigan {
 
-// An object that mappings refer to: an ELF file, the kernel, a module, [vdso], anonymous or JIT code.
-// Interned: the same (path, build id, file identity) gives the same pointer for the life of the ObjectTable.
+// An object that mappings refer to: an ELF file, the kernel, a module, [vdso], anonymous or JIT
+// code. Interned: the same (path, build id, file identity) gives the same pointer for the life of
+// the ObjectTable.
 struct CodeObject {
   enum class Kind : uint8_t {
     kFile,
@@ -30,8 +32,9 @@ struct CodeObject {
     kKernelModule,  // [name] or a .ko path
     kBpf,           // a BPF program from KSYMBOL
     kVdso,
-    kAnonymous,     // //anon, [heap], [stack], memfd and dmabuf names: JIT code, symbolized by perf maps
-    kUnknown,       // no mapping: addresses kept by CPU mode
+    kAnonymous,  // //anon, [heap], [stack], memfd and dmabuf names: JIT code, symbolized by perf
+                 // maps
+    kUnknown,    // no mapping: addresses kept by CPU mode
   };
   uint32_t index = 0;  // dense, from 0
   Kind kind = Kind::kFile;
@@ -40,7 +43,7 @@ struct CodeObject {
   uint64_t inode = 0;  // with device: tells apart replaced files where no build id is known
   uint32_t device_major = 0;
   uint32_t device_minor = 0;
-  int32_t pid = 0;     // kAnonymous only: the process whose perf map names it; else 0
+  int32_t pid = 0;  // kAnonymous only: the process whose perf map names it; else 0
 
   // The first mapping seen, for addresses of objects that cannot be opened.
   VirtAddr first_start;
@@ -79,7 +82,7 @@ class ObjectTable {
 
 struct CodeMapping {
   VirtAddr start;
-  VirtAddr end;  // exclusive
+  VirtAddr end;            // exclusive
   FileOffset file_offset;  // of `start`
   CodeObject* object = nullptr;
 
@@ -92,8 +95,8 @@ struct CodeMapping {
 class AddressSpace {
  public:
   AddressSpace();
-  // Inserts a mapping; what it overlaps is cut or removed (an munmap is only seen through what replaces it).
-  // An empty or wrapping range is ignored and false is returned.
+  // Inserts a mapping; what it overlaps is cut or removed (an munmap is only seen through what
+  // replaces it). An empty or wrapping range is ignored and false is returned.
   bool Map(const CodeMapping& mapping);
   void Unmap(VirtAddr start, VirtAddr end);
   void Clear();
@@ -116,7 +119,7 @@ class AddressSpace {
 // One life of a pid. A pid that is reused inside the recording gets a new Process.
 struct Process {
   int32_t pid = 0;
-  uint64_t life = 0;         // distinct for every Process of a table, in order of appearance
+  uint64_t life = 0;           // distinct for every Process of a table, in order of appearance
   uint64_t start_time_ns = 0;  // of the FORK record; 0 if it was running before
   std::string comm;
   AddressSpace space;
@@ -147,8 +150,8 @@ class ProcessTable {
   ObjectTable& objects() { return objects_; }
   const ObjectTable& objects() const { return objects_; }
 
-  // The mapping that covers `address` as seen in `mode` by `process`: user addresses never fall through to the
-  // kernel's map. Null if none.
+  // The mapping that covers `address` as seen in `mode` by `process`: user addresses never fall
+  // through to the kernel's map. Null if none.
   const CodeMapping* Lookup(Process& process, VirtAddr address, CpuMode mode);
 
  private:

@@ -36,15 +36,24 @@ constexpr Arch ArchFromUname(std::string_view machine) {
 // From an ELF header's e_machine.
 constexpr Arch ArchFromElfMachine(uint16_t machine) {
   switch (machine) {
-    case 3: return Arch::kX86;       // EM_386
-    case 8: return Arch::kMips;      // EM_MIPS
-    case 21: return Arch::kPpc64;    // EM_PPC64
-    case 22: return Arch::kS390;     // EM_S390
-    case 40: return Arch::kArm;      // EM_ARM
-    case 62: return Arch::kX86_64;   // EM_X86_64
-    case 183: return Arch::kArm64;   // EM_AARCH64
-    case 243: return Arch::kRiscv64; // EM_RISCV
-    default: return Arch::kUnknown;
+    case 3:
+      return Arch::kX86;  // EM_386
+    case 8:
+      return Arch::kMips;  // EM_MIPS
+    case 21:
+      return Arch::kPpc64;  // EM_PPC64
+    case 22:
+      return Arch::kS390;  // EM_S390
+    case 40:
+      return Arch::kArm;  // EM_ARM
+    case 62:
+      return Arch::kX86_64;  // EM_X86_64
+    case 183:
+      return Arch::kArm64;  // EM_AARCH64
+    case 243:
+      return Arch::kRiscv64;  // EM_RISCV
+    default:
+      return Arch::kUnknown;
   }
 }
 

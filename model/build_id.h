@@ -1,4 +1,5 @@
-// BuildId: the GNU build id note of an object (usually 20 bytes of SHA-1, 16 of MD5/UUID, 8 of a fast hash).
+// BuildId: the GNU build id note of an object (usually 20 bytes of SHA-1, 16 of MD5/UUID, 8 of a
+// fast hash).
 #pragma once
 
 #include <array>
@@ -22,8 +23,8 @@ class BuildId {
   BuildId() = default;
   // Exactly these bytes (cut to kBytesMax).
   explicit BuildId(Bytes bytes);
-  // From a fixed field that older perf versions pad with zeros: trailing zeros are removed in steps of four
-  // bytes. All zeros give an empty id.
+  // From a fixed field that older perf versions pad with zeros: trailing zeros are removed in steps
+  // of four bytes. All zeros give an empty id.
   static BuildId FromPadded(Bytes field);
   // From hex digits in either case; nothing if it is not an even number of them.
   static std::optional<BuildId> FromHex(std::string_view hex);

@@ -1,7 +1,7 @@
-// Events: what a recording or a live session says, parsed. An event is valid during the EventSink call that
-// delivers it: strings and vectors are owned and reused by the source, `Bytes` members borrow the record. A sink
-// copies what it keeps. (Owned variants were rejected: copying 8 KiB of stack for each sample, and one allocation
-// per callchain, cost more than the rest of the import.)
+// Events: what a recording or a live session says, parsed. An event is valid during the EventSink
+// call that delivers it: strings and vectors are owned and reused by the source, `Bytes` members
+// borrow the record. A sink copies what it keeps. (Owned variants were rejected: copying 8 KiB of
+// stack for each sample, and one allocation per callchain, cost more than the rest of the import.)
 //
 // Field meanings are those of include/uapi/linux/perf_event.h (Linux 6.18).
 #pragma once
@@ -45,7 +45,8 @@ struct RecordIdentity {
   bool has_time = false;
 };
 
-// Registers by perf's numbering of the recording's architecture; values[i] is valid if mask has bit i.
+// Registers by perf's numbering of the recording's architecture; values[i] is valid if mask has bit
+// i.
 struct RegisterSet {
   enum class Abi : uint8_t { kNone, k32, k64 };
   Abi abi = Abi::kNone;
@@ -88,7 +89,8 @@ struct CapturedSample {
   uint64_t period = 0;  // the record's, else the attr's fixed one, else 1
   bool has_period = false;
 
-  std::vector<uint64_t> chain;  // as recorded: leaf first, with context markers; the first address repeats ip
+  std::vector<uint64_t>
+      chain;  // as recorded: leaf first, with context markers; the first address repeats ip
   bool has_chain = false;
 
   std::vector<BranchRecord> branches;  // newest first
@@ -97,7 +99,7 @@ struct CapturedSample {
 
   RegisterSet user_regs;
   RegisterSet intr_regs;
-  Bytes user_stack;            // the bytes really copied, from the stack pointer upwards
+  Bytes user_stack;  // the bytes really copied, from the stack pointer upwards
   uint64_t user_stack_requested_bytes = 0;
 
   std::vector<ReadValue> read_values;
@@ -106,7 +108,8 @@ struct CapturedSample {
 
   Bytes raw;  // tracepoint fields or PMU-specific data
   Bytes aux;  // PERF_SAMPLE_AUX
-  uint64_t weight = 0;        // 64-bit weight, or var1_dw | var2_w << 32 | var3_w << 48 for kSampleWeightStruct
+  uint64_t weight =
+      0;  // 64-bit weight, or var1_dw | var2_w << 32 | var3_w << 48 for kSampleWeightStruct
   bool has_weight = false;
   uint64_t data_src = 0;
   bool has_data_src = false;

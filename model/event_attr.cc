@@ -12,12 +12,20 @@ constexpr uint64_t kSwTaskClock = 1;
 constexpr uint64_t kSwDummy = 9;
 
 // perf_hw_id and perf_sw_ids in order, by the names that perf prints.
-constexpr std::array<std::string_view, 10> kHardwareNames = {
-    "cycles",        "instructions", "cache-references",        "cache-misses",           "branches",
-    "branch-misses", "bus-cycles",   "stalled-cycles-frontend", "stalled-cycles-backend", "ref-cycles"};
+constexpr std::array<std::string_view, 10> kHardwareNames = {"cycles",
+                                                             "instructions",
+                                                             "cache-references",
+                                                             "cache-misses",
+                                                             "branches",
+                                                             "branch-misses",
+                                                             "bus-cycles",
+                                                             "stalled-cycles-frontend",
+                                                             "stalled-cycles-backend",
+                                                             "ref-cycles"};
 constexpr std::array<std::string_view, 12> kSoftwareNames = {
-    "cpu-clock",    "task-clock",   "page-faults",      "context-switches", "cpu-migrations", "minor-faults",
-    "major-faults", "alignment-faults", "emulation-faults", "dummy",        "bpf-output",     "cgroup-switches"};
+    "cpu-clock",        "task-clock",   "page-faults",  "context-switches",
+    "cpu-migrations",   "minor-faults", "major-faults", "alignment-faults",
+    "emulation-faults", "dummy",        "bpf-output",   "cgroup-switches"};
 constexpr std::array<std::string_view, 7> kCacheNames = {"L1-dcache", "L1-icache", "LLC", "dTLB",
                                                          "iTLB",      "branch",    "node"};
 constexpr std::array<std::string_view, 3> kCacheOps = {"load", "store", "prefetch"};
@@ -77,7 +85,8 @@ std::string NameFromAttr(const EventAttr& attr) {
 }
 
 bool IsClockEvent(const EventAttr& attr) {
-  return attr.type == kPerfTypeSoftware && (attr.config == kSwCpuClock || attr.config == kSwTaskClock);
+  return attr.type == kPerfTypeSoftware &&
+         (attr.config == kSwCpuClock || attr.config == kSwTaskClock);
 }
 
 bool IsDummyEvent(const EventAttr& attr) {
@@ -91,7 +100,8 @@ std::string_view NameWithoutModifiers(std::string_view name) {
   if (colon == std::string_view::npos || colon == 0) return name;
   // A tracepoint is "system:name"; modifiers are a short run of these letters.
   const std::string_view tail = name.substr(colon + 1);
-  if (tail.empty() || tail.find_first_not_of("ukhpPHGSDWIeb") != std::string_view::npos) return name;
+  if (tail.empty() || tail.find_first_not_of("ukhpPHGSDWIeb") != std::string_view::npos)
+    return name;
   return name.substr(0, colon);
 }
 

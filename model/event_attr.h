@@ -1,5 +1,6 @@
-// EventAttr: struct perf_event_attr of any size and byte order, parsed (include/uapi/linux/perf_event.h, Linux
-// 6.18). Numbers keep the kernel's meaning and names. EventDescription adds what a recording knows about it.
+// EventAttr: struct perf_event_attr of any size and byte order, parsed
+// (include/uapi/linux/perf_event.h, Linux 6.18). Numbers keep the kernel's meaning and names.
+// EventDescription adds what a recording knows about it.
 #pragma once
 
 #include <cstdint>
@@ -76,10 +77,10 @@ struct EventAttr {
   uint64_t config1 = 0;  // or breakpoint address, uprobe path
   uint64_t config2 = 0;
   uint64_t config3 = 0;
-  uint64_t sample_period = 0;     // valid if !freq
-  uint64_t sample_freq_hz = 0;    // valid if freq
-  uint64_t sample_type = 0;       // SampleTypeBit
-  uint64_t read_format = 0;       // ReadFormatBit
+  uint64_t sample_period = 0;   // valid if !freq
+  uint64_t sample_freq_hz = 0;  // valid if freq
+  uint64_t sample_type = 0;     // SampleTypeBit
+  uint64_t read_format = 0;     // ReadFormatBit
   uint64_t branch_sample_type = 0;
   uint64_t sample_regs_user = 0;  // mask, perf's register numbers of the recording's architecture
   uint64_t sample_regs_intr = 0;
@@ -115,8 +116,9 @@ struct EventDescription {
   double scale = 1.0;
 };
 
-// perf's name of a generic event ("cpu-clock", "cycles", "L1-dcache-load-misses", "raw 0x1cd"), with the
-// modifiers that the attr implies (":u", ":kH", ":P" is never guessed). For recordings without EVENT_DESC.
+// perf's name of a generic event ("cpu-clock", "cycles", "L1-dcache-load-misses", "raw 0x1cd"),
+// with the modifiers that the attr implies (":u", ":kH", ":P" is never guessed). For recordings
+// without EVENT_DESC.
 std::string NameFromAttr(const EventAttr& attr);
 
 // Whether a sample's period counts nanoseconds (cpu-clock, task-clock).

@@ -1,8 +1,8 @@
-// EventSource and EventSink: the only way events enter. Live perf, BPF, perf.data and scripted test sources
-// implement EventSource; everything after it is the same for all.
+// EventSource and EventSink: the only way events enter. Live perf, BPF, perf.data and scripted test
+// sources implement EventSource; everything after it is the same for all.
 //
-//   RawRecordSource --RawRecord--> decode::RecordStream (merge, parse) --events, in time order--> EventSink
-//   (hw rings)                     \__________ EventSource ___________/                           (pipeline)
+//   RawRecordSource --RawRecord--> decode::RecordStream (merge, parse) --events, in time order-->
+//   EventSink (hw rings)                     \__________ EventSource ___________/ (pipeline)
 //
 // A source is polled by one thread at a time.
 #pragma once
@@ -48,12 +48,14 @@ enum class PollOutcome {
 class EventSource {
  public:
   virtual ~EventSource() = default;
-  // Complete for files once open; in pipe mode and live it grows, and events stand in it before their samples.
+  // Complete for files once open; in pipe mode and live it grows, and events stand in it before
+  // their samples.
   virtual const RecordingDescription& description() const = 0;
-  // Delivers a bounded number of events. An error ends the source: what was delivered before stays valid.
+  // Delivers a bounded number of events. An error ends the source: what was delivered before stays
+  // valid.
   virtual Result<PollOutcome> Poll(EventSink& sink) = 0;
-  // What this source itself could not deliver (samples, records, bytes), including what the kernel says it
-  // lost. captured() counts every sample seen or known to be lost; kept() those delivered.
+  // What this source itself could not deliver (samples, records, bytes), including what the kernel
+  // says it lost. captured() counts every sample seen or known to be lost; kept() those delivered.
   virtual const LossLedger& losses() const = 0;
   // Position for a progress bar, 0..1; negative if not known.
   virtual double Progress() const { return -1; }
@@ -62,15 +64,16 @@ class EventSource {
 // One record's bytes, header included, as a ring holds them; valid until the call returns.
 struct RawRecord {
   Bytes bytes;
-  uint32_t stream = 0;  // records of one stream (one ring) are in the order in which they were written
+  uint32_t stream =
+      0;  // records of one stream (one ring) are in the order in which they were written
 };
 
 class RawRecordSink {
  public:
   virtual ~RawRecordSink() = default;
   virtual void OnRecord(const RawRecord& record) = 0;
-  // Every stream has been read once since the last call: what is older than the newest record read before
-  // the previous round can be ordered (PERF_RECORD_FINISHED_ROUND).
+  // Every stream has been read once since the last call: what is older than the newest record read
+  // before the previous round can be ordered (PERF_RECORD_FINISHED_ROUND).
   virtual void OnRoundEnd() = 0;
 };
 
@@ -79,7 +82,8 @@ class RawRecordSource {
  public:
   virtual ~RawRecordSource() = default;
   virtual const RecordingDescription& description() const = 0;
-  // Reads every stream once (bounded by the ring sizes), waiting up to `timeout_ms` for something to read.
+  // Reads every stream once (bounded by the ring sizes), waiting up to `timeout_ms` for something
+  // to read.
   virtual Result<PollOutcome> Poll(RawRecordSink& sink, int timeout_ms) = 0;
 };
 

@@ -19,13 +19,18 @@ constexpr std::array kReasonNames = {
 }  // namespace
 
 std::string_view LossStageName(LossStage stage) { return kStageNames[static_cast<size_t>(stage)]; }
-std::string_view LossReasonName(LossReason reason) { return kReasonNames[static_cast<size_t>(reason)]; }
+std::string_view LossReasonName(LossReason reason) {
+  return kReasonNames[static_cast<size_t>(reason)];
+}
 
 std::string_view LossUnitName(LossUnit unit) {
   switch (unit) {
-    case LossUnit::kSamples: return "samples";
-    case LossUnit::kRecords: return "records";
-    case LossUnit::kBytes: return "bytes";
+    case LossUnit::kSamples:
+      return "samples";
+    case LossUnit::kRecords:
+      return "records";
+    case LossUnit::kBytes:
+      return "bytes";
   }
   return "";
 }

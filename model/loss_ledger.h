@@ -1,6 +1,7 @@
-// LossLedger: captured = kept + the sum of losses by (stage, reason). Every sample that does not reach the
-// profile is counted here, and so is every record and byte that could not be used (other units, which do not
-// enter the balance of samples). The lists below are shared by all rooms; add a line where one is missing.
+// LossLedger: captured = kept + the sum of losses by (stage, reason). Every sample that does not
+// reach the profile is counted here, and so is every record and byte that could not be used (other
+// units, which do not enter the balance of samples). The lists below are shared by all rooms; add a
+// line where one is missing.
 #pragma once
 
 #include <array>
@@ -27,25 +28,25 @@ namespace ptarmigan {
   X(kExport, "export")
 
 // Why.
-#define PTARMIGAN_LOSS_REASONS(X)                      \
-  X(kRingFull, "ring_full")                            \
-  X(kThrottled, "throttled")                           \
-  X(kTruncated, "truncated")                           \
-  X(kBadSize, "bad_size")                              \
-  X(kZeroSize, "zero_size_record")                     \
-  X(kBadOffset, "bad_offset")                          \
-  X(kBadLayout, "bad_layout")                          \
-  X(kUnknownRecord, "unknown_record_type")             \
-  X(kUnknownEvent, "unknown_event_id")                 \
-  X(kBadCompression, "bad_compression")                \
-  X(kOutOfOrder, "out_of_order")                       \
-  X(kBufferFull, "buffer_full")                        \
-  X(kUnsupported, "unsupported")                       \
-  X(kDummyEvent, "dummy_event")                        \
-  X(kIgnored, "ignored")                               \
-  X(kMissingFile, "missing_file")                      \
-  X(kLimit, "limit")                                   \
-  X(kBadValue, "bad_value")                            \
+#define PTARMIGAN_LOSS_REASONS(X)          \
+  X(kRingFull, "ring_full")                \
+  X(kThrottled, "throttled")               \
+  X(kTruncated, "truncated")               \
+  X(kBadSize, "bad_size")                  \
+  X(kZeroSize, "zero_size_record")         \
+  X(kBadOffset, "bad_offset")              \
+  X(kBadLayout, "bad_layout")              \
+  X(kUnknownRecord, "unknown_record_type") \
+  X(kUnknownEvent, "unknown_event_id")     \
+  X(kBadCompression, "bad_compression")    \
+  X(kOutOfOrder, "out_of_order")           \
+  X(kBufferFull, "buffer_full")            \
+  X(kUnsupported, "unsupported")           \
+  X(kDummyEvent, "dummy_event")            \
+  X(kIgnored, "ignored")                   \
+  X(kMissingFile, "missing_file")          \
+  X(kLimit, "limit")                       \
+  X(kBadValue, "bad_value")                \
   X(kMissingText, "unreadable_line")
 
 enum class LossStage : uint8_t {
@@ -76,7 +77,8 @@ class LossLedger {
  public:
   void Capture(uint64_t samples = 1) { Add(&captured_, samples); }
   void Keep(uint64_t samples = 1) { Add(&kept_, samples); }
-  void Lose(LossStage stage, LossReason reason, uint64_t count = 1, LossUnit unit = LossUnit::kSamples);
+  void Lose(LossStage stage, LossReason reason, uint64_t count = 1,
+            LossUnit unit = LossUnit::kSamples);
 
   uint64_t captured() const { return captured_; }
   uint64_t kept() const { return kept_; }
@@ -89,7 +91,8 @@ class LossLedger {
   bool Balances() const { return captured_ == kept_ + Lost(); }
 
   void Merge(const LossLedger& other);
-  // "12 samples lost (kernel ring_full 10, parse truncated 2); 3 records skipped (…)"; empty if nothing was.
+  // "12 samples lost (kernel ring_full 10, parse truncated 2); 3 records skipped (…)"; empty if
+  // nothing was.
   std::string Sentence() const;
 
  private:

@@ -1,11 +1,13 @@
-// Profile: aggregated samples, deduplicated; what pprof files decode to and encode from, what reports read and
-// what the store keeps. Holds everything that a pprof profile can say, so decode(encode(p)) == p.
+// Profile: aggregated samples, deduplicated; what pprof files decode to and encode from, what
+// reports read and what the store keeps. Holds everything that a pprof profile can say, so
+// decode(encode(p)) == p.
 //
 //   samples[i] = {stack, label_set}, values[i * sample_types.size() + t]
-//   stack      = LocationIds, leaf first       location = mapping + address + lines (innermost inline first)
+//   stack      = LocationIds, leaf first       location = mapping + address + lines (innermost
+//   inline first)
 //
-// A plain value. Ids are indexes into the vectors; kNone marks "no mapping" and the like. Strings are interned:
-// StringId 0 is "". Not thread-safe while being changed.
+// A plain value. Ids are indexes into the vectors; kNone marks "no mapping" and the like. Strings
+// are interned: StringId 0 is "". Not thread-safe while being changed.
 #pragma once
 
 #include <cstdint>
@@ -153,20 +155,22 @@ struct Profile {
 
   // Sum of each sample type over all samples.
   std::vector<int64_t> Totals() const;
-  // Index of the sample type with this name ("cpu" or "cpu/nanoseconds"); empty name: the default type, else
-  // the last. kNotFound lists what there is.
+  // Index of the sample type with this name ("cpu" or "cpu/nanoseconds"); empty name: the default
+  // type, else the last. kNotFound lists what there is.
   Result<size_t> SampleTypeIndex(std::string_view name) const;
 
-  // Every id in range, no duplicate sample types, value matrix complete. The error names the first fault.
+  // Every id in range, no duplicate sample types, value matrix complete. The error names the first
+  // fault.
   Status CheckValid() const;
 };
 
-// Sums profiles with the same sample types (in any order): stacks, locations, functions and label sets that say
-// the same become one. Times: the earliest start; durations add. kInvalidInput if types differ.
+// Sums profiles with the same sample types (in any order): stacks, locations, functions and label
+// sets that say the same become one. Times: the earliest start; durations add. kInvalidInput if
+// types differ.
 Result<Profile> MergeProfiles(std::span<const Profile* const> profiles);
 
-// Equal content whatever the numbering: the same multiset of (stack content, labels, values) and the same
-// header fields. For tests and for `CheckValid` after a round trip.
+// Equal content whatever the numbering: the same multiset of (stack content, labels, values) and
+// the same header fields. For tests and for `CheckValid` after a round trip.
 bool EquivalentProfiles(const Profile& a, const Profile& b);
 
 // 128-bit content ids, stable across profiles and machines.

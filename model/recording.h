@@ -1,4 +1,5 @@
-// RecordingDescription: what a recording (or a live session) says about itself, apart from its events.
+// RecordingDescription: what a recording (or a live session) says about itself, apart from its
+// events.
 #pragma once
 
 #include <bit>
@@ -16,7 +17,7 @@ namespace ptarmigan {
 
 struct RecordingDescription {
   std::vector<EventDescription> events;  // in file order; indexes are stable once assigned
-  std::string source;                    // "perf.data", "perf.data (pipe)", "simpleperf", "live", ...
+  std::string source;  // "perf.data", "perf.data (pipe)", "simpleperf", "live", ...
   std::endian byte_order = std::endian::native;
   Arch arch = Arch::kUnknown;
   bool is_64_bit = true;
@@ -34,14 +35,14 @@ struct RecordingDescription {
   std::vector<std::string> command_line;
   std::map<uint32_t, std::string> pmu_names;  // dynamic PMU type -> name
   std::vector<BuildIdEvent> build_ids;
-  std::map<std::string, std::string> meta;    // simpleperf's META_INFO
-  int32_t clockid = -1;                       // -1: perf's own clock
-  uint64_t clock_reference_ns = 0;            // CLOCK_DATA: this event-clock time ...
-  uint64_t clock_wall_ns = 0;                 // ... was this wall-clock time (ns since 1970)
-  uint64_t first_sample_ns = 0;               // SAMPLE_TIME feature
+  std::map<std::string, std::string> meta;  // simpleperf's META_INFO
+  int32_t clockid = -1;                     // -1: perf's own clock
+  uint64_t clock_reference_ns = 0;          // CLOCK_DATA: this event-clock time ...
+  uint64_t clock_wall_ns = 0;               // ... was this wall-clock time (ns since 1970)
+  uint64_t first_sample_ns = 0;             // SAMPLE_TIME feature
   uint64_t last_sample_ns = 0;
-  std::string tracing_data;                   // HEADER_TRACING_DATA, raw
-  bool cut_short = false;                     // the recorder never finished the file
+  std::string tracing_data;  // HEADER_TRACING_DATA, raw
+  bool cut_short = false;    // the recorder never finished the file
 };
 
 }  // namespace ptarmigan

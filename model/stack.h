@@ -8,7 +8,8 @@ namespace ptarmigan {
 
 enum class StackOrigin : uint8_t {
   kNone,          // a lone instruction pointer
-  kKernelChain,   // the kernel's own call chain (its kernel part, or frame pointers for the user part)
+  kKernelChain,   // the kernel's own call chain (its kernel part, or frame pointers for the user
+                  // part)
   kFramePointer,  // our walk over saved frame pointers
   kCfi,           // our walk by .eh_frame/.debug_frame
   kMixed,         // frame pointers and CFI, chosen per frame
@@ -16,7 +17,7 @@ enum class StackOrigin : uint8_t {
   kPt,
   kCoresight,
   kInterpreter,
-  kApproximate,   // joined from two sources; a guess
+  kApproximate,  // joined from two sources; a guess
 };
 
 enum class StackEnd : uint8_t {
@@ -33,31 +34,50 @@ enum class StackEnd : uint8_t {
 
 constexpr std::string_view StackOriginName(StackOrigin origin) {
   switch (origin) {
-    case StackOrigin::kNone: return "none";
-    case StackOrigin::kKernelChain: return "kernel_chain";
-    case StackOrigin::kFramePointer: return "fp";
-    case StackOrigin::kCfi: return "cfi";
-    case StackOrigin::kMixed: return "fp+cfi";
-    case StackOrigin::kLbr: return "lbr";
-    case StackOrigin::kPt: return "pt";
-    case StackOrigin::kCoresight: return "coresight";
-    case StackOrigin::kInterpreter: return "interpreter";
-    case StackOrigin::kApproximate: return "approximate";
+    case StackOrigin::kNone:
+      return "none";
+    case StackOrigin::kKernelChain:
+      return "kernel_chain";
+    case StackOrigin::kFramePointer:
+      return "fp";
+    case StackOrigin::kCfi:
+      return "cfi";
+    case StackOrigin::kMixed:
+      return "fp+cfi";
+    case StackOrigin::kLbr:
+      return "lbr";
+    case StackOrigin::kPt:
+      return "pt";
+    case StackOrigin::kCoresight:
+      return "coresight";
+    case StackOrigin::kInterpreter:
+      return "interpreter";
+    case StackOrigin::kApproximate:
+      return "approximate";
   }
   return "";
 }
 
 constexpr std::string_view StackEndName(StackEnd end) {
   switch (end) {
-    case StackEnd::kComplete: return "complete";
-    case StackEnd::kUserStackCut: return "user_stack_cut";
-    case StackEnd::kFrameLimit: return "frame_limit";
-    case StackEnd::kNoMapping: return "no_mapping";
-    case StackEnd::kNoUnwindTable: return "no_unwind_table";
-    case StackEnd::kBadFrame: return "bad_frame";
-    case StackEnd::kBadMemory: return "bad_memory";
-    case StackEnd::kNoUserRegisters: return "no_user_registers";
-    case StackEnd::kUnsupportedArch: return "unsupported_arch";
+    case StackEnd::kComplete:
+      return "complete";
+    case StackEnd::kUserStackCut:
+      return "user_stack_cut";
+    case StackEnd::kFrameLimit:
+      return "frame_limit";
+    case StackEnd::kNoMapping:
+      return "no_mapping";
+    case StackEnd::kNoUnwindTable:
+      return "no_unwind_table";
+    case StackEnd::kBadFrame:
+      return "bad_frame";
+    case StackEnd::kBadMemory:
+      return "bad_memory";
+    case StackEnd::kNoUserRegisters:
+      return "no_user_registers";
+    case StackEnd::kUnsupportedArch:
+      return "unsupported_arch";
   }
   return "";
 }

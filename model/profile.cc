@@ -1,0 +1,176 @@
+#include "model/profile.h"
+
+#include "base/str_format.h"
+
+namespace ptarmigan {
+
+StringTable::StringTable() { Intern(""); }
+
+StringTable::StringTable(const StringTable& other) : strings_(other.strings_) {
+  for (StringId id = 0; id < strings_.size(); ++id) index_.emplace(strings_[id], id);
+}
+
+StringTable& StringTable::operator=(const StringTable& other) {
+  if (this != &other) *this = StringTable(other);
+  return *this;
+}
+
+StringId StringTable::Intern(std::string_view text) {
+  const auto found = index_.find(text);
+  if (found != index_.end()) return found->second;
+  const auto id = static_cast<StringId>(strings_.size());
+  index_.emplace(strings_.emplace_back(text), id);
+  return id;
+}
+
+StringId StringTable::Find(std::string_view text) const {
+  const auto found = index_.find(text);
+  return found != index_.end() ? found->second : kNone;
+}
+
+StackId Profile::AddStack(std::span<const LocationId> frames) {
+  stacks.push_back(
+      {static_cast<uint32_t>(stack_frames.size()), static_cast<uint32_t>(frames.size())});
+  stack_frames.insert(stack_frames.end(), frames.begin(), frames.end());
+  return static_cast<StackId>(stacks.size() - 1);
+}
+
+LabelSetId Profile::AddLabelSet(std::span<const Label> set) {
+  label_sets.push_back({static_cast<uint32_t>(labels.size()), static_cast<uint32_t>(set.size())});
+  labels.insert(labels.end(), set.begin(), set.end());
+  return static_cast<LabelSetId>(label_sets.size() - 1);
+}
+
+LocationId Profile::AddLocation(const Location& location, std::span<const Line> lines_of_it) {
+  Location added = location;
+  added.lines_begin = static_cast<uint32_t>(lines.size());
+  added.lines_count = static_cast<uint32_t>(lines_of_it.size());
+  lines.insert(lines.end(), lines_of_it.begin(), lines_of_it.end());
+  locations.push_back(added);
+  return static_cast<LocationId>(locations.size() - 1);
+}
+
+void Profile::AddSample(Sample sample, std::span<const int64_t> values_of_it) {
+  samples.push_back(sample);
+  values.insert(values.end(), values_of_it.begin(), values_of_it.end());
+}
+
+std::vector<int64_t> Profile::Totals() const {
+  std::vector<int64_t> totals(sample_types.size(), 0);
+  for (size_t i = 0; i < samples.size(); ++i) {
+    for (size_t t = 0; t < sample_types.size(); ++t)
+      totals[t] += values[i * sample_types.size() + t];
+  }
+  return totals;
+}
+
+Result<size_t> Profile::SampleTypeIndex(std::string_view name) const {
+  if (name.empty()) {
+    for (size_t t = 0; t < sample_types.size(); ++t) {
+      if (default_sample_type != 0 && sample_types[t].type == default_sample_type) return t;
+    }
+    if (!sample_types.empty()) return sample_types.size() - 1;
+    return Error{ErrorCode::kNotFound, "the profile has no sample types"};
+  }
+  std::string known;
+  for (size_t t = 0; t < sample_types.size(); ++t) {
+    const std::string full =
+        StrFormat("{}/{}", Text(sample_types[t].type), Text(sample_types[t].unit));
+    if (name == full || name == Text(sample_types[t].type)) return t;
+    known += (known.empty() ? "" : ", ") + full;
+  }
+  return Error{ErrorCode::kNotFound,
+               StrFormat("no sample type '{}'; the profile has: {}", name, known)};
+}
+
+namespace {
+
+Error Fault(std::string_view what, size_t index) {
+  return Error{ErrorCode::kInvalidInput, StrFormat("invalid profile: {} {}", what, index)};
+}
+
+bool InRange(const Profile::Range& range, size_t size) {
+  return range.begin <= size && range.count <= size - range.begin;
+}
+
+Status CheckHeader(const Profile& profile) {
+  const size_t strings = profile.strings.size();
+  if (profile.sample_types.empty())
+    return Error{ErrorCode::kInvalidInput, "invalid profile: no sample types"};
+  for (size_t i = 0; i < profile.sample_types.size(); ++i) {
+    const auto& type = profile.sample_types[i];
+    if (type.type >= strings || type.unit >= strings) return Fault("text of sample type", i);
+    for (size_t j = 0; j < i; ++j) {
+      if (profile.sample_types[j] == type) return Fault("duplicate sample type", i);
+    }
+  }
+  for (const StringId text :
+       {profile.default_sample_type, profile.period_type.type, profile.period_type.unit,
+        profile.drop_frames, profile.keep_frames, profile.doc_url}) {
+    if (text >= strings) return Fault("header text", text);
+  }
+  for (size_t i = 0; i < profile.comments.size(); ++i) {
+    if (profile.comments[i] >= strings) return Fault("comment", i);
+  }
+  return OkStatus();
+}
+
+Status CheckSymbols(const Profile& profile) {
+  const size_t strings = profile.strings.size();
+  for (size_t i = 0; i < profile.mappings.size(); ++i) {
+    const auto& mapping = profile.mappings[i];
+    if (mapping.file >= strings || mapping.build_id >= strings) return Fault("text of mapping", i);
+    if (mapping.limit < mapping.start) return Fault("range of mapping", i);
+  }
+  for (size_t i = 0; i < profile.functions.size(); ++i) {
+    const auto& function = profile.functions[i];
+    if (function.name >= strings || function.system_name >= strings || function.file >= strings) {
+      return Fault("text of function", i);
+    }
+  }
+  for (size_t i = 0; i < profile.lines.size(); ++i) {
+    const FunctionId function = profile.lines[i].function;
+    if (function != kNone && function >= profile.functions.size())
+      return Fault("function of line", i);
+  }
+  for (size_t i = 0; i < profile.locations.size(); ++i) {
+    const auto& location = profile.locations[i];
+    if (location.mapping != kNone && location.mapping >= profile.mappings.size())
+      return Fault("mapping of location", i);
+    if (!InRange({location.lines_begin, location.lines_count}, profile.lines.size()))
+      return Fault("lines of location", i);
+  }
+  return OkStatus();
+}
+
+}  // namespace
+
+Status Profile::CheckValid() const {
+  TRY(CheckHeader(*this));
+  TRY(CheckSymbols(*this));
+  for (size_t i = 0; i < stack_frames.size(); ++i) {
+    if (stack_frames[i] >= locations.size()) return Fault("location of stack frame", i);
+  }
+  for (size_t i = 0; i < stacks.size(); ++i) {
+    if (!InRange(stacks[i], stack_frames.size())) return Fault("frames of stack", i);
+  }
+  for (size_t i = 0; i < labels.size(); ++i) {
+    const Label& label = labels[i];
+    if (label.key >= strings.size() || label.text >= strings.size() ||
+        label.number_unit >= strings.size()) {
+      return Fault("text of label", i);
+    }
+  }
+  for (size_t i = 0; i < label_sets.size(); ++i) {
+    if (!InRange(label_sets[i], labels.size())) return Fault("labels of set", i);
+  }
+  for (size_t i = 0; i < samples.size(); ++i) {
+    if (samples[i].stack >= stacks.size()) return Fault("stack of sample", i);
+    if (samples[i].labels >= label_sets.size()) return Fault("label set of sample", i);
+  }
+  if (values.size() != samples.size() * sample_types.size())
+    return Fault("number of values", values.size());
+  return OkStatus();
+}
+
+}  // namespace ptarmigan

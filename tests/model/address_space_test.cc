@@ -1,0 +1,155 @@
+#include "model/address_space.h"
+
+#include <gtest/gtest.h>
+
+namespace ptarmigan {
+namespace {
+
+MmapEvent Mmap(int32_t pid, uint64_t start, uint64_t length, uint64_t offset, std::string path) {
+  MmapEvent event;
+  event.cpumode = pid == -1 ? CpuMode::kKernel : CpuMode::kUser;
+  event.pid = pid;
+  event.tid = pid;
+  event.start = {start};
+  event.length_bytes = length;
+  event.file_offset = {offset};
+  event.path = std::move(path);
+  return event;
+}
+
+TaskEvent Fork(int32_t pid, int32_t parent, uint64_t time_ns) {
+  return {.identity = {},
+          .pid = pid,
+          .parent_pid = parent,
+          .tid = pid,
+          .parent_tid = parent,
+          .time_ns = time_ns};
+}
+
+TEST(AddressSpace, ConvertsAddressesThroughTheMappingThatCoversThem) {
+  ProcessTable table;
+  table.Apply(Mmap(1, 0x7000, 0x2000, 0x1000, "/lib/a.so"));
+  const CodeMapping* mapping = table.Lookup(table.Find(1), {0x8010}, CpuMode::kUser);
+  ASSERT_NE(mapping, nullptr);
+  EXPECT_EQ(mapping->ToFileOffset({0x8010}).value, 0x2010U);
+  EXPECT_EQ(table.Lookup(table.Find(1), {0x9000}, CpuMode::kUser), nullptr);
+}
+
+TEST(AddressSpace, CutsWhatANewMappingOverlaps) {
+  AddressSpace space;
+  CodeObject a;
+  CodeObject b;
+  ASSERT_TRUE(space.Map({{0x1000}, {0x5000}, {0}, &a}));
+  ASSERT_TRUE(space.Map({{0x2000}, {0x3000}, {0x100}, &b}));
+  ASSERT_EQ(space.mappings().size(), 3U);
+  EXPECT_EQ(space.Find({0x1fff})->object, &a);
+  EXPECT_EQ(space.Find({0x2000})->object, &b);
+  EXPECT_EQ(space.Find({0x3000})->ToFileOffset({0x3000}).value, 0x2000U);
+}
+
+TEST(AddressSpace, IgnoresEmptyAndWrappingRanges) {
+  AddressSpace space;
+  EXPECT_FALSE(space.Map({{0x1000}, {0x1000}, {0}, nullptr}));
+  EXPECT_FALSE(space.Map({{0x1000}, {0x10}, {0}, nullptr}));
+}
+
+TEST(AddressSpace, ForkSharesUntilOneSideChanges) {
+  AddressSpace parent;
+  CodeObject object;
+  parent.Map({{0x1000}, {0x2000}, {0}, &object});
+  AddressSpace child = parent.Fork();
+  EXPECT_EQ(child.generation(), parent.generation());
+  child.Map({{0x5000}, {0x6000}, {0}, &object});
+  EXPECT_NE(child.generation(), parent.generation());
+  EXPECT_EQ(parent.Find({0x5000}), nullptr);
+  EXPECT_NE(child.Find({0x1000}), nullptr);
+}
+
+TEST(ProcessTable, ForgetsMappingsOnExec) {
+  ProcessTable table;
+  table.Apply(Mmap(5, 0x1000, 0x1000, 0, "/bin/old"));
+  table.Apply(CommEvent{.identity = {}, .pid = 5, .tid = 5, .comm = "new", .is_exec = true});
+  EXPECT_EQ(table.Lookup(table.Find(5), {0x1000}, CpuMode::kUser), nullptr);
+  EXPECT_EQ(table.Find(5).comm, "new");
+}
+
+TEST(ProcessTable, TellsApartTwoLivesOfOnePid) {
+  ProcessTable table;
+  table.ApplyFork(Fork(7, 1, 100));
+  const uint64_t first_life = table.Find(7).life;
+  table.Apply(Mmap(7, 0x1000, 0x1000, 0, "/bin/first"));
+  table.ApplyExit(Fork(7, 1, 200));
+  // A late sample of the exited process still finds its mappings.
+  EXPECT_NE(table.Lookup(table.Find(7), {0x1000}, CpuMode::kUser), nullptr);
+  table.ApplyFork(Fork(7, 1, 300));
+  EXPECT_NE(table.Find(7).life, first_life);
+  EXPECT_EQ(table.Find(7).start_time_ns, 300U);
+  EXPECT_EQ(table.Lookup(table.Find(7), {0x1000}, CpuMode::kUser), nullptr);
+}
+
+TEST(ProcessTable, ForgetsTheOldestExitedProcessesAtItsBound) {
+  ProcessTable table;
+  const auto count = static_cast<int32_t>(ProcessTable::kExitedMax) + 1;
+  for (int32_t pid = 1; pid <= count; ++pid) {
+    table.ApplyFork(Fork(pid, 0, 10));
+    table.Apply(Mmap(pid, 0x1000, 0x1000, 0, "/bin/x"));
+    table.ApplyExit(Fork(pid, 0, 20));
+  }
+  EXPECT_EQ(table.Lookup(table.Find(1), {0x1000}, CpuMode::kUser), nullptr);
+  EXPECT_NE(table.Lookup(table.Find(2), {0x1000}, CpuMode::kUser), nullptr);
+}
+
+TEST(ProcessTable, NeverSendsUserAddressesToTheKernelMap) {
+  ProcessTable table;
+  table.Apply(
+      Mmap(-1, 0xffffffff81000000, 0x1000000, 0xffffffff81000000, "[kernel.kallsyms]_text"));
+  EXPECT_EQ(table.Lookup(table.Find(1), {0xffffffff81000010}, CpuMode::kUser), nullptr);
+  const CodeMapping* mapping = table.Lookup(table.Find(1), {0xffffffff81000010}, CpuMode::kKernel);
+  ASSERT_NE(mapping, nullptr);
+  EXPECT_EQ(mapping->object->kind, CodeObject::Kind::kKernel);
+  EXPECT_EQ(mapping->ToFileOffset({0xffffffff81000010}).value, 0xffffffff81000010U);
+}
+
+TEST(ProcessTable, KeepsModulesInsideAKernelMapThatCoversEverything) {
+  ProcessTable table;
+  table.Apply(Mmap(-1, 0xffffffffc0000000, 0x4000, 0, "/lib/modules/x/nf.ko"));
+  table.Apply(
+      Mmap(-1, 0xffffffff81000000, 0x7effffff, 0xffffffff81000000, "[kernel.kallsyms]_text"));
+  EXPECT_EQ(table.Lookup(table.Find(1), {0xffffffffc0000100}, CpuMode::kKernel)->object->path,
+            "/lib/modules/x/nf.ko");
+}
+
+TEST(ProcessTable, AddsAndRemovesBpfPrograms) {
+  ProcessTable table;
+  KsymbolEvent symbol;
+  symbol.start = {0xffffffffc0010000};
+  symbol.length_bytes = 0x100;
+  symbol.type = 1;
+  symbol.name = "bpf_prog_abc_f";
+  table.Apply(symbol);
+  ASSERT_NE(table.Lookup(table.Find(1), {0xffffffffc0010010}, CpuMode::kKernel), nullptr);
+  symbol.unregister = true;
+  table.Apply(symbol);
+  EXPECT_EQ(table.Lookup(table.Find(1), {0xffffffffc0010010}, CpuMode::kKernel), nullptr);
+}
+
+TEST(ObjectTable, SharesOneObjectBetweenProcesses) {
+  ObjectTable objects;
+  const CodeObject* a = objects.Intern(Mmap(1, 0x1000, 0x1000, 0, "/lib/a.so"));
+  EXPECT_EQ(objects.Intern(Mmap(2, 0x9000, 0x1000, 0, "/lib/a.so")), a);
+  const CodeObject* anonymous = objects.Intern(Mmap(1, 0x1000, 0x1000, 0, "//anon"));
+  EXPECT_NE(objects.Intern(Mmap(2, 0x1000, 0x1000, 0, "//anon")), anonymous)
+      << "JIT code belongs to a process";
+}
+
+TEST(ObjectTable, TellsApartAReplacedFile) {
+  ObjectTable objects;
+  MmapEvent event = Mmap(1, 0x1000, 0x1000, 0, "/bin/x");
+  event.inode = 5;
+  const CodeObject* before = objects.Intern(event);
+  event.inode = 6;
+  EXPECT_NE(objects.Intern(event), before);
+}
+
+}  // namespace
+}  // namespace ptarmigan
