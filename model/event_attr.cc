@@ -1,6 +1,7 @@
 #include "model/event_attr.h"
 
 #include <array>
+#include <cstring>
 
 #include "base/str_format.h"
 
@@ -66,7 +67,47 @@ std::string BaseName(const EventAttr& attr) {
   }
 }
 
+class AttrBytes {
+ public:
+  explicit AttrBytes(size_t size_bytes) : bytes_(size_bytes) {}
+  template <typename T>
+  void Put(size_t offset, T value) {
+    std::memcpy(bytes_.data() + offset, &value, sizeof(T));
+  }
+  std::vector<std::byte> Take() && { return std::move(bytes_); }
+
+ private:
+  std::vector<std::byte> bytes_;
+};
+
 }  // namespace
+
+std::vector<std::byte> EncodeAttr(const EventAttr& attr) {
+  constexpr uint32_t kVersion7Bytes = 128;
+  constexpr uint32_t kVersion8Bytes = 136;
+  const uint32_t size_bytes = attr.config3 != 0 ? kVersion8Bytes : kVersion7Bytes;
+  AttrBytes bytes(size_bytes);
+  bytes.Put<uint32_t>(0, attr.type);
+  bytes.Put<uint32_t>(4, size_bytes);
+  bytes.Put<uint64_t>(8, attr.config);
+  bytes.Put<uint64_t>(16, attr.freq() ? attr.sample_freq_hz : attr.sample_period);
+  bytes.Put<uint64_t>(24, attr.sample_type);
+  bytes.Put<uint64_t>(32, attr.read_format);
+  bytes.Put<uint64_t>(40, attr.flags);
+  bytes.Put<uint32_t>(52, attr.breakpoint_type);
+  bytes.Put<uint64_t>(56, attr.config1);
+  bytes.Put<uint64_t>(64, attr.config2);
+  bytes.Put<uint64_t>(72, attr.branch_sample_type);
+  bytes.Put<uint64_t>(80, attr.sample_regs_user);
+  bytes.Put<uint32_t>(88, attr.sample_stack_user_bytes);
+  bytes.Put<int32_t>(92, attr.clockid);
+  bytes.Put<uint64_t>(96, attr.sample_regs_intr);
+  bytes.Put<uint32_t>(104, attr.aux_watermark_bytes);
+  bytes.Put<uint16_t>(108, attr.sample_max_stack);
+  bytes.Put<uint32_t>(112, attr.aux_sample_bytes);
+  if (size_bytes == kVersion8Bytes) bytes.Put<uint64_t>(128, attr.config3);
+  return std::move(bytes).Take();
+}
 
 std::string NameFromAttr(const EventAttr& attr) {
   std::string name = BaseName(attr);

@@ -3,6 +3,7 @@
 // EventDescription adds what a recording knows about it.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -115,6 +116,11 @@ struct EventDescription {
   std::string unit;           // EVENT_UPDATE's unit, usually empty
   double scale = 1.0;
 };
+
+// struct perf_event_attr in this machine's byte order: PERF_ATTR_SIZE_VER7 (128 bytes), or VER8
+// (136) if config3 is set. `size_bytes` is ignored. What EventAttr does not hold (wake-up counts,
+// sig_data) is zero.
+std::vector<std::byte> EncodeAttr(const EventAttr& attr);
 
 // perf's name of a generic event ("cpu-clock", "cycles", "L1-dcache-load-misses", "raw 0x1cd"),
 // with the modifiers that the attr implies (":u", ":kH", ":P" is never guessed). For recordings
