@@ -39,6 +39,18 @@ CodeObject::Kind ClassifyPath(std::string_view path, bool kernel_side) {
   return CodeObject::Kind::kFile;
 }
 
+namespace {
+
+// Mappings call the kernel "[kernel.kallsyms]_text" (after their reference symbol), build id tables
+// "[kernel.kallsyms]".
+std::string BuildIdPath(const std::string& path, CodeObject::Kind kind) {
+  const size_t bracket = path.find(']');
+  if (kind != CodeObject::Kind::kKernel || bracket == std::string::npos) return path;
+  return path.substr(0, bracket + 1);
+}
+
+}  // namespace
+
 ObjectTable::ObjectTable() = default;
 
 CodeObject* ObjectTable::Intern(const MmapEvent& event) {
@@ -46,9 +58,8 @@ CodeObject* ObjectTable::Intern(const MmapEvent& event) {
   const CodeObject::Kind kind = ClassifyPath(event.path, kernel_side);
   Key key{.path = event.path, .build_id = event.build_id, .inode = 0, .device = 0, .pid = 0};
   if (key.build_id.empty()) {
-    if (const auto known = known_build_ids_.find(event.path); known != known_build_ids_.end()) {
-      key.build_id = known->second;
-    }
+    const auto known = known_build_ids_.find(BuildIdPath(key.path, kind));
+    if (known != known_build_ids_.end()) key.build_id = known->second;
   }
   if (key.build_id.empty() && kind == CodeObject::Kind::kFile) {
     key.inode = event.inode;
@@ -106,7 +117,7 @@ CodeObject* ObjectTable::Unmapped(CpuMode mode) {
 size_t ObjectTable::AssignBuildId(std::string_view path, const BuildId& build_id) {
   size_t assigned = 0;
   for (CodeObject& object : objects_) {
-    if (object.path == path && object.build_id.empty()) {
+    if (object.build_id.empty() && BuildIdPath(object.path, object.kind) == path) {
       object.build_id = build_id;
       ++assigned;
     }

@@ -22,6 +22,7 @@
 #include "base/result.h"
 #include "model/address.h"
 #include "model/loss_ledger.h"
+#include "model/quality.h"
 
 namespace ptarmigan {
 
@@ -130,8 +131,11 @@ struct Profile {
   StringId keep_frames = 0;
   StringId doc_url = 0;
 
-  // Travels in the comments of a pprof (export/), not in its samples.
+  // What the recording said, beside the samples. In a pprof file these travel as comments
+  // (export/).
   LossLedger losses;
+  Quality quality;
+  std::vector<EventTotal> events;
 
   std::span<const LocationId> Stack(StackId id) const {
     return std::span(stack_frames).subspan(stacks[id].begin, stacks[id].count);

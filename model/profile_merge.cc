@@ -93,6 +93,16 @@ void MergeHeader(const Profile& source, Profile* merged) {
       merged->comments.push_back(id);
   }
   merged->losses.Merge(source.losses);
+  merged->quality.Merge(source.quality);
+  for (const EventTotal& event : source.events) {
+    const auto same = std::ranges::find(merged->events, event.name, &EventTotal::name);
+    if (same == merged->events.end()) {
+      merged->events.push_back(event);
+    } else {
+      same->samples += event.samples;
+      same->period_sum += event.period_sum;
+    }
+  }
 }
 
 void CopyHeaderTexts(const Profile& source, Profile* merged) {

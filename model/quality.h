@@ -1,0 +1,42 @@
+// Quality: how much of what was captured can be trusted, beside the numbers themselves. Travels
+// with a Profile (in pprof files as comments, docs/formats/pprof.md).
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace ptarmigan {
+
+// One perf event of the recording: every sample that was captured for it, whatever became of it.
+struct EventTotal {
+  std::string name;  // perf's name
+  uint64_t samples = 0;
+  uint64_t period_sum = 0;
+  bool operator==(const EventTotal&) const = default;
+};
+
+struct Quality {
+  uint64_t stacks_complete = 0;                // samples
+  std::map<std::string, uint64_t> stacks_cut;  // StackEndName -> samples
+  uint64_t frames_symbolized = 0;              // frames, weighted by samples
+  // (object, reason) -> frames, weighted by samples
+  std::map<std::pair<std::string, std::string>, uint64_t> frames_unsymbolized;
+
+  bool empty() const {
+    return stacks_complete == 0 && stacks_cut.empty() && frames_symbolized == 0 &&
+           frames_unsymbolized.empty();
+  }
+  void Merge(const Quality& other) {
+    stacks_complete += other.stacks_complete;
+    frames_symbolized += other.frames_symbolized;
+    for (const auto& [reason, count] : other.stacks_cut) stacks_cut[reason] += count;
+    for (const auto& [key, count] : other.frames_unsymbolized) frames_unsymbolized[key] += count;
+  }
+  bool operator==(const Quality&) const = default;
+};
+
+}  // namespace ptarmigan
