@@ -48,8 +48,8 @@ enum class SymbolSource : uint8_t {
 };
 
 struct CodeRange {
-  FileVaddr start;
-  FileVaddr end;  // one past the last byte
+  FileVaddr start = {};
+  FileVaddr end = {};  // one past the last byte
   bool operator==(const CodeRange&) const = default;
 };
 
@@ -66,15 +66,15 @@ struct FunctionNames {
 
 // A function that stands in the object.
 struct FunctionRow {
-  FileVaddr start;
+  FileVaddr start = {};
   uint64_t size_bytes = 0;  // 0: unknown, up to the next function of the same source
-  FunctionNames names;
+  FunctionNames names = {};
   SymbolSource source = SymbolSource::kSymtab;
 };
 
 // Where an inlined copy was called, in terms of its parent scope.
 struct CallSite {
-  std::string_view file;
+  std::string_view file = {};
   uint32_t line = 0;
   uint32_t column = 0;
   uint32_t discriminator = 0;
@@ -96,7 +96,7 @@ class SymbolRows {
   static constexpr unsigned kInlineDepthMax = 255;
 
   struct LineRow {
-    FileVaddr start;
+    FileVaddr start = {};
     StringId file = 0;
     uint32_t line = 0;  // 0: compiler-made code that belongs to no line
     uint32_t column = 0;
@@ -155,18 +155,18 @@ class SymbolRows {
   struct Scope {
     FunctionId function = 0;
     ScopeId parent = kNone;
-    CallSiteIds call;
+    CallSiteIds call = {};
     SymbolSource source = SymbolSource::kDwarf;
     uint8_t depth = 0;
   };
   struct ScopeRange {
-    CodeRange range;  // end == start: size unknown
+    CodeRange range = {};  // end == start: size unknown
     ScopeId scope = 0;
   };
   struct LineSequence {
     size_t first = 0;  // in lines()
     size_t count = 0;
-    FileVaddr end;
+    FileVaddr end = {};
     SymbolSource source = SymbolSource::kDwarf;
   };
   std::string_view Text(StringId id) const;
