@@ -57,8 +57,8 @@ struct CodeRange {
 // `name` the readable one: leave it empty where the writer shall demangle `system_name`. All are
 // copied.
 struct FunctionNames {
-  std::string_view system_name;
-  std::string_view name;
+  std::string_view system_name = {};
+  std::string_view name = {};
   std::string_view
       file;  // of the declaration; for a local .symtab symbol its STT_FILE; may be empty
   uint32_t start_line = 0;  // of the declaration; 0 unknown
