@@ -59,8 +59,8 @@ struct CodeRange {
 struct FunctionNames {
   std::string_view system_name = {};
   std::string_view name = {};
-  std::string_view
-      file;  // of the declaration; for a local .symtab symbol its STT_FILE; may be empty
+  // Of the declaration; for a local .symtab symbol its STT_FILE; may be empty.
+  std::string_view file = {};
   uint32_t start_line = 0;  // of the declaration; 0 unknown
 };
 
