@@ -22,10 +22,12 @@ export interface GraphModel {
   readonly boxes: Boxes;
   /** Box of an id, -1 where it has no width. */
   readonly box_of: Int32Array;
-  /** True: the picture hangs from its last row. */
+  /** True: the picture stands on the bottom of the view. */
   readonly from_bottom: boolean;
+  /** The row that a person sees first. */
+  readonly first_row: number;
   facts(id: number): BoxFacts;
-  /** 1 where the colour of symbols says what kind of code it is. */
+  /** Colours and labels; `matched` is 1 for symbols that a search found, null without a search. */
   look(matched: Uint8Array | null): BoxLook;
 }
 
@@ -51,7 +53,7 @@ export function symbolFills(symbols: Symbols): Int32Array {
 }
 
 function modelOf(profile: Profile, fills: Int32Array, boxes: Boxes, parts: readonly Part[], type: number,
-                 from_bottom: boolean): GraphModel {
+                 start: {from_bottom: boolean; first_row: number}): GraphModel {
   const {symbols} = profile;
   const ids = parts.reduce((sum, part) => sum + part.tree.size, 0);
   const whole = profile.tree.series[type].total[0];
@@ -106,7 +108,7 @@ function modelOf(profile: Profile, fills: Int32Array, boxes: Boxes, parts: reado
   const at = (series: readonly Series[], node: number) =>
     series.map(({total, self}) => ({total: total[node], self: self[node]}));
   return {
-    boxes, box_of: boxTable(boxes, ids), from_bottom, look,
+    boxes, box_of: boxTable(boxes, ids), ...start, look,
     facts(id) {
       const {tree, offset} = partOf(id);
       const node = id - offset;
@@ -121,7 +123,8 @@ function modelOf(profile: Profile, fills: Int32Array, boxes: Boxes, parts: reado
 export function treeModel(profile: Profile, fills: Int32Array, tree: Tree, type: number, flame: boolean): GraphModel {
   const other_whole = tree.other ? tree.other[type].total[0] : 0;
   const boxes = boxesFromTree(tree, weightsOf(tree, type, tree.series[type].total[0], other_whole));
-  return modelOf(profile, fills, flame ? flipRows(boxes) : boxes, [{tree, offset: 0}], type, flame);
+  return modelOf(profile, fills, flame ? flipRows(boxes) : boxes, [{tree, offset: 0}], type,
+                 {from_bottom: flame, first_row: flame ? boxes.rows - 1 : 0});
 }
 
 /** Callers above, the function, what it calls below. */
@@ -131,5 +134,6 @@ export function sandwichModel(profile: Profile, fills: Int32Array, {callers, cal
   const boxesOf = (tree: Tree) => boxesFromTree(tree, weightsOf(tree, type, whole, other_whole));
   const above = dropLastRow(flipRows(boxesOf(callers)));
   const boxes = stackBoxes(above, boxesOf(callees), callers.size);
-  return modelOf(profile, fills, boxes, [{tree: callers, offset: 0}, {tree: callees, offset: callers.size}], type, false);
+  const parts = [{tree: callers, offset: 0}, {tree: callees, offset: callers.size}];
+  return modelOf(profile, fills, boxes, parts, type, {from_bottom: false, first_row: above.rows});
 }

@@ -3,7 +3,7 @@
 import {Profile} from '../profile/parse';
 
 export type ViewName = 'icicle' | 'flame' | 'sandwich' | 'table';
-export type SortKey = 'self' | 'total' | 'name' | 'change';
+export type SortKey = 'self' | 'total' | 'name' | 'self_change' | 'total_change';
 
 export interface ViewState {
   readonly view: ViewName;
@@ -19,7 +19,7 @@ export interface ViewState {
 }
 
 export const kViews: readonly ViewName[] = ['icicle', 'flame', 'sandwich', 'table'];
-const kSorts: readonly SortKey[] = ['self', 'total', 'name', 'change'];
+const kSorts: readonly SortKey[] = ['self', 'total', 'name', 'self_change', 'total_change'];
 
 export function defaultState(profile: Profile, narrow: boolean): ViewState {
   return {

@@ -1,0 +1,37 @@
+// What the colours mean. Its height is always reserved.
+
+import {kKindNames, kKinds} from '../engine/kinds';
+import {
+  changeFill, css, kFillFaint, kFillFound, kFillRun, kindFill, Rgb,
+} from '../engine/palette';
+
+export type Colouring = 'kinds' | 'search' | 'change' | 'change-search';
+
+export function Legend({palette, colouring, other_title}: {
+  palette: readonly Rgb[];
+  colouring: Colouring;
+  other_title: string;
+}) {
+  const swatch = (fill: number, text: string) => (
+    <span class="key" key={text}><i style={{background: css(palette[fill])}} />{text}</span>
+  );
+  return (
+    <div class="legend" aria-label="Colours">
+      {colouring === 'kinds' && kKinds.map((kind, i) => swatch(kindFill(i, 0), kKindNames[kind]))}
+      {colouring === 'kinds' && swatch(kFillRun, 'small boxes, merged')}
+      {colouring === 'search' && [swatch(kFillFound, 'matches'), swatch(kFillFaint, 'does not match')]}
+      {(colouring === 'change' || colouring === 'change-search') && (
+        <span class="key">
+          less than in {other_title}
+          <span class="scale">
+            {[-1, -0.75, -0.5, -0.25, 0, 0.25, 0.5, 0.75, 1].map((change) =>
+              <i key={change} style={{background: css(palette[changeFill(change)])}} />)}
+          </span>
+          more
+        </span>
+      )}
+      {colouring === 'change-search' && swatch(kFillFaint, 'does not match')}
+      <span class="key"><em>slanted</em> = inlined</span>
+    </div>
+  );
+}
