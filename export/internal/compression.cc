@@ -1,0 +1,163 @@
+#include "export/internal/compression.h"
+
+#include <zlib.h>
+#include <zstd.h>
+
+#include <algorithm>
+#include <limits>
+#include <memory>
+
+#include "base/check.h"
+#include "base/str_format.h"
+
+namespace ptarmigan::internal {
+namespace {
+
+constexpr int kGzipWindowBits = 15 + 16;  // 32 KiB window, gzip wrapper
+constexpr size_t kChunkBytes = size_t{256} << 10;
+
+Error TooLarge(uint64_t plain_bytes_max) {
+  return Error{ErrorCode::kResourceLimit,
+               StrFormat("more than {} bytes come out of the compressed file", plain_bytes_max)};
+}
+
+uInt ClampedSize(size_t size) {
+  return static_cast<uInt>(std::min<size_t>(size, std::numeric_limits<uInt>::max()));
+}
+
+// zlib's interface is not const-correct; it does not write to its input.
+Bytef* ZlibInput(const std::byte* data) {
+  return reinterpret_cast<Bytef*>(const_cast<std::byte*>(data));
+}
+
+struct InflateStream {
+  z_stream stream = {};
+  InflateStream() { CHECK(inflateInit2(&stream, kGzipWindowBits) == Z_OK); }
+  ~InflateStream() { inflateEnd(&stream); }
+  InflateStream(const InflateStream&) = delete;
+  InflateStream& operator=(const InflateStream&) = delete;
+};
+
+// Inflates the member at the start of `compressed`, appends to `plain`; returns its compressed size.
+Result<size_t> InflateMember(Bytes compressed, uint64_t plain_bytes_max, std::string* plain) {
+  InflateStream inflater;
+  z_stream& stream = inflater.stream;
+  size_t given = 0;
+  const auto chunk = std::make_unique<char[]>(kChunkBytes);
+  for (;;) {
+    if (stream.avail_in == 0 && given < compressed.size()) {
+      stream.next_in = ZlibInput(compressed.data() + given);
+      stream.avail_in = ClampedSize(compressed.size() - given);
+      given += stream.avail_in;
+    }
+    stream.next_out = reinterpret_cast<Bytef*>(chunk.get());
+    stream.avail_out = kChunkBytes;
+    const int result = inflate(&stream, Z_NO_FLUSH);
+    const size_t got = kChunkBytes - stream.avail_out;
+    if (got > plain_bytes_max - plain->size()) return TooLarge(plain_bytes_max);
+    plain->append(chunk.get(), got);
+    if (result == Z_STREAM_END) return given - stream.avail_in;
+    if (result == Z_MEM_ERROR)
+      return Error{ErrorCode::kResourceLimit, "no memory to inflate the file"};
+    if (result != Z_OK && result != Z_BUF_ERROR) {
+      return Error{ErrorCode::kInvalidInput,
+                   StrFormat("the gzip data is damaged ({})",
+                             stream.msg != nullptr ? stream.msg : "bad block")};
+    }
+    if (stream.avail_in == 0 && given == compressed.size() && got == 0) {
+      return Error{ErrorCode::kTruncated, "the gzip data ends too early"};
+    }
+  }
+}
+
+}  // namespace
+
+bool IsGzip(Bytes bytes) {
+  return bytes.size() >= 3 && bytes[0] == std::byte{0x1f} && bytes[1] == std::byte{0x8b} &&
+         bytes[2] == std::byte{8};
+}
+
+bool IsZstd(Bytes bytes) {
+  return bytes.size() >= 4 && bytes[0] == std::byte{0x28} && bytes[1] == std::byte{0xb5} &&
+         bytes[2] == std::byte{0x2f} && bytes[3] == std::byte{0xfd};
+}
+
+std::string Gzip(Bytes plain, int level) {
+  z_stream stream = {};
+  constexpr int kMemoryLevel = 9;
+  CHECK(deflateInit2(&stream, level, Z_DEFLATED, kGzipWindowBits, kMemoryLevel,
+                     Z_DEFAULT_STRATEGY) == Z_OK);
+  gz_header header = {};
+  header.os = 255;  // unknown: the same bytes on every system
+  CHECK(deflateSetHeader(&stream, &header) == Z_OK);
+  std::string out;
+  size_t given = 0;
+  const auto chunk = std::make_unique<char[]>(kChunkBytes);
+  int result = Z_OK;
+  while (result != Z_STREAM_END) {
+    if (stream.avail_in == 0 && given < plain.size()) {
+      stream.next_in = ZlibInput(plain.data() + given);
+      stream.avail_in = ClampedSize(plain.size() - given);
+      given += stream.avail_in;
+    }
+    stream.next_out = reinterpret_cast<Bytef*>(chunk.get());
+    stream.avail_out = kChunkBytes;
+    result = deflate(&stream, given == plain.size() ? Z_FINISH : Z_NO_FLUSH);
+    CHECK(result != Z_STREAM_ERROR);
+    out.append(chunk.get(), kChunkBytes - stream.avail_out);
+  }
+  deflateEnd(&stream);
+  return out;
+}
+
+Result<Inflated> Gunzip(Bytes compressed, uint64_t plain_bytes_max) {
+  Inflated inflated;
+  Bytes rest = compressed;
+  do {
+    TRY_ASSIGN(const size_t used, InflateMember(rest, plain_bytes_max, &inflated.plain));
+    rest = rest.subspan(used);
+  } while (IsGzip(rest));
+  const bool padding =
+      std::all_of(rest.begin(), rest.end(), [](std::byte byte) { return byte == std::byte{0}; });
+  if (!padding) inflated.trailing_bytes = rest.size();
+  return inflated;
+}
+
+Result<std::string> ZstdCompress(Bytes plain, int level) {
+  std::string out(ZSTD_compressBound(plain.size()), '\0');
+  const size_t size = ZSTD_compress(out.data(), out.size(), plain.data(), plain.size(), level);
+  if (ZSTD_isError(size) != 0) {
+    return Error{ErrorCode::kResourceLimit, StrFormat("zstd: {}", ZSTD_getErrorName(size))};
+  }
+  out.resize(size);
+  return out;
+}
+
+Result<std::string> ZstdDecompress(Bytes compressed, uint64_t plain_bytes_max) {
+  const std::unique_ptr<ZSTD_DCtx, decltype(&ZSTD_freeDCtx)> inflater(ZSTD_createDCtx(),
+                                                                      &ZSTD_freeDCtx);
+  if (!inflater) return Error{ErrorCode::kResourceLimit, "no memory to inflate the file"};
+  // A frame may ask for a window of any size; 128 MiB is what the zstd tool accepts without being told.
+  constexpr int kWindowLogMax = 27;
+  ZSTD_DCtx_setParameter(inflater.get(), ZSTD_d_windowLogMax, kWindowLogMax);
+  std::string plain;
+  const auto chunk = std::make_unique<char[]>(kChunkBytes);
+  ZSTD_inBuffer in = {compressed.data(), compressed.size(), 0};
+  size_t wanted = 1;
+  bool full = false;
+  while (in.pos < in.size || full) {
+    ZSTD_outBuffer out = {chunk.get(), kChunkBytes, 0};
+    wanted = ZSTD_decompressStream(inflater.get(), &out, &in);
+    if (ZSTD_isError(wanted) != 0) {
+      return Error{ErrorCode::kInvalidInput,
+                   StrFormat("the zstd data is damaged ({})", ZSTD_getErrorName(wanted))};
+    }
+    if (out.pos > plain_bytes_max - plain.size()) return TooLarge(plain_bytes_max);
+    plain.append(chunk.get(), out.pos);
+    full = out.pos == kChunkBytes;
+  }
+  if (wanted != 0) return Error{ErrorCode::kTruncated, "the zstd data ends too early"};
+  return plain;
+}
+
+}  // namespace ptarmigan::internal

@@ -1,0 +1,36 @@
+#include "export/internal/protobuf_wire.h"
+
+namespace ptarmigan::internal {
+
+bool WireReader::Next(WireField* field) {
+  if (!ok_ || cursor_.AtEnd()) return false;
+  const uint64_t tag = cursor_.Uleb128();
+  field->number = static_cast<uint32_t>(tag >> 3U);
+  field->bytes = {};
+  field->value = 0;
+  switch (tag & 7U) {
+    case 0:
+      field->type = WireType::kVarint;
+      field->value = cursor_.Uleb128();
+      break;
+    case 1:
+      field->type = WireType::kFixed64;
+      field->value = cursor_.U64();
+      break;
+    case 2:
+      field->type = WireType::kBytes;
+      field->bytes = cursor_.Take(cursor_.Uleb128());
+      break;
+    case 5:
+      field->type = WireType::kFixed32;
+      field->value = cursor_.U32();
+      break;
+    default:  // groups (3 and 4) left the format before pprof was made
+      ok_ = false;
+      return false;
+  }
+  ok_ = cursor_.ok() && field->number != 0 && (tag >> 3U) <= 0x1fffffffU;
+  return ok_;
+}
+
+}  // namespace ptarmigan::internal
