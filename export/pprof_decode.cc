@@ -230,12 +230,25 @@ class Decoder {
 
   // Mappings and functions: what locations refer to.
   Status ReadTables() {
-    return ForEachField(message_, "profile", [this](const WireField& field) -> Status {
+    TRY(ForEachField(message_, "profile", [this](const WireField& field) -> Status {
       if (field.type != WireType::kBytes) return OkStatus();
       if (field.number == wire::Profile::kMappingFieldNumber) return ReadMapping(field.bytes);
       if (field.number == wire::Profile::kFunctionFieldNumber) return ReadFunction(field.bytes);
       return OkStatus();
-    });
+    }));
+    NumberFunctions();
+    return OkStatus();
+  }
+
+  // Profilers for .NET leave out the ids of all functions; the lines then mean their positions. If
+  // only some have none, nothing can refer to those.
+  void NumberFunctions() {
+    if (!profile_.functions.empty()) {
+      for (size_t i = 0; i < unnumbered_functions_.size(); ++i) CountBadRecord();
+      return;
+    }
+    profile_.functions = std::move(unnumbered_functions_);
+    for (uint32_t i = 0; i < profile_.functions.size(); ++i) function_ids_.Add(uint64_t{i} + 1, i);
   }
 
   Status ReadMapping(Bytes message) {
@@ -297,7 +310,7 @@ class Decoder {
   }
 
   Status ReadFunction(Bytes message) {
-    TRY(CheckCount(profile_.functions.size(), "functions"));
+    TRY(CheckCount(profile_.functions.size() + unnumbered_functions_.size(), "functions"));
     Profile::Function function;
     uint64_t id = 0;
     TRY(ForEachField(message, "function", [&](const WireField& field) -> Status {
@@ -320,12 +333,11 @@ class Decoder {
       }
       return OkStatus();
     }));
-    const auto index = static_cast<uint32_t>(profile_.functions.size());
     if (id == 0) {
-      CountBadRecord();
+      unnumbered_functions_.push_back(function);
       return OkStatus();
     }
-    if (!function_ids_.Add(id, index)) {
+    if (!function_ids_.Add(id, static_cast<uint32_t>(profile_.functions.size()))) {
       if (profile_.functions[function_ids_.Find(id)] == function) return OkStatus();
       return Malformed(
           StrFormat("the pprof profile has two different functions with the id {}", id));
@@ -545,6 +557,7 @@ class Decoder {
   uint64_t default_sample_type_ = 0;
   uint64_t doc_url_ = 0;
   int times_ = 0;
+  std::vector<Profile::Function> unnumbered_functions_;
   IdTable mapping_ids_;
   IdTable function_ids_;
   IdTable location_ids_;

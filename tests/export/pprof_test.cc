@@ -268,6 +268,17 @@ TEST(Pprof, CountsReferencesToMissingMappingsAndFunctions) {
   EXPECT_TRUE(EquivalentProfiles(profile, Decode(Encode(profile))));
 }
 
+TEST(Pprof, NumbersFunctionsByPositionWhereNoneHasAnId) {
+  wire::Profile message = SmallMessage();
+  for (auto& function : *message.mutable_function()) function.clear_id();
+  EXPECT_EQ(LeafName(Decode(message.SerializeAsString()), 0), "leaf");
+  message.mutable_function(1)->set_id(2);
+  const Profile profile = Decode(message.SerializeAsString());
+  EXPECT_EQ(LeafName(profile, 0), "leaf");
+  // The function without id, and the line that wanted it.
+  EXPECT_EQ(profile.losses.Lost(LossStage::kParse, LossReason::kBadValue, LossUnit::kRecords), 2U);
+}
+
 TEST(Pprof, DropsAndCountsSamplesWithTheWrongNumberOfValues) {
   wire::Profile message = SmallMessage();
   message.add_sample()->add_value(1);
