@@ -1,5 +1,6 @@
-// Recordings made by others live outside this repository, under $PTARMIGAN_DATA (default ../shared/data beside
-// the source tree). Tests that need them skip with the reason where they are absent:
+// Recordings made by others live outside this repository, under $PTARMIGAN_DATA (default
+// ../shared/data beside the source tree). Tests that need them skip with the reason where they are
+// absent:
 //
 //   const std::string path = TestDataPath("kdab-perfparser/vector_static_gcc.perf.data");
 //   if (path.empty()) GTEST_SKIP() << TestDataMissing("kdab-perfparser/...");
@@ -14,7 +15,8 @@ namespace ptarmigan {
 std::string TestDataPath(std::string_view relative);
 // "recordings are not available: set PTARMIGAN_DATA (<what>)".
 std::string TestDataMissing(std::string_view what);
-// The whole file, gunzipped if its name ends in ".gz". Aborts if it cannot be read: call TestDataPath first.
+// The whole file, gunzipped if its name ends in ".gz". Aborts if it cannot be read: call
+// TestDataPath first.
 std::string ReadTestFile(const std::string& path);
 // A directory for this test alone under the system's temporary folder, removed at exit.
 std::string TestTemporaryDirectory();

@@ -1,0 +1,125 @@
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "model/loss_ledger.h"
+#include "query/render.h"
+
+namespace ptarmigan {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json SampleTypes(const Profile& profile) {
+  Json types = Json::array();
+  for (const auto& type : profile.sample_types) {
+    types.push_back({{"type", profile.Text(type.type)}, {"unit", profile.Text(type.unit)}});
+  }
+  return types;
+}
+
+Json Events(const Profile& profile) {
+  Json events = Json::array();
+  for (const EventTotal& event : profile.events) {
+    events.push_back(
+        {{"name", event.name}, {"samples", event.samples}, {"period_sum", event.period_sum}});
+  }
+  return events;
+}
+
+void AddEntity(const Entity& entity, Json* row) {
+  (*row)["function"] = entity.function;
+  (*row)["file"] = entity.file;
+  (*row)["line"] = entity.line;
+  (*row)["object"] = entity.object;
+  (*row)["build_id"] = entity.build_id;
+}
+
+std::string Dump(const Json& json) {
+  // Names come from foreign files: bytes that are not UTF-8 are replaced, never thrown about.
+  return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace
+
+std::string RenderTopJson(const Profile& profile, const EntityTable& entities,
+                          const TopTable& top) {
+  Json json;
+  json["sample_types"] = SampleTypes(profile);
+  json["total"] = top.total;
+  json["events"] = Events(profile);
+  Json rows = Json::array();
+  for (const TopRow& top_row : top.rows) {
+    Json row;
+    AddEntity(entities.entities()[top_row.entity], &row);
+    row["self"] = top_row.self;
+    row["total"] = top_row.total;
+    rows.push_back(std::move(row));
+  }
+  json["rows"] = std::move(rows);
+  json["rows_cut"] = top.rows_cut;
+  return Dump(json);
+}
+
+std::string RenderTreeJson(const Profile& profile, const EntityTable& entities,
+                           const CallTree& tree, size_t sample_type) {
+  Json json;
+  json["sample_types"] = SampleTypes(profile);
+  json["sample_type"] = profile.Text(profile.sample_types[sample_type].type);
+  json["total"] = profile.Totals();
+  json["events"] = Events(profile);
+  Json nodes = Json::array();
+  Entity root;
+  root.function = "all";
+  for (const CallTree::Node& node : tree.nodes) {
+    Json row;
+    row["level"] = node.level;
+    AddEntity(node.entity == kNone ? root : entities.entities()[node.entity], &row);
+    row["self"] = node.self;
+    row["total"] = node.total;
+    if (node.children_cut > 0) {
+      row["children_cut"] = node.children_cut;
+      row["value_cut"] = node.value_cut;
+    }
+    nodes.push_back(std::move(row));
+  }
+  json["nodes"] = std::move(nodes);
+  return Dump(json);
+}
+
+std::string RenderQualityJson(const Profile& profile) {
+  Json json;
+  json["events"] = Events(profile);
+  json["captured"] = profile.losses.captured();
+  json["kept"] = profile.losses.kept();
+  Json lost = Json::array();
+  Json skipped = Json::array();
+  for (const LossEntry& entry : profile.losses.Entries()) {
+    Json row = {{"stage", LossStageName(entry.stage)},
+                {"reason", LossReasonName(entry.reason)},
+                {"count", entry.count}};
+    if (entry.unit == LossUnit::kSamples) {
+      lost.push_back(std::move(row));
+    } else {
+      row["unit"] = LossUnitName(entry.unit);
+      skipped.push_back(std::move(row));
+    }
+  }
+  json["lost"] = std::move(lost);
+  json["skipped"] = std::move(skipped);
+  Json cut = Json::array();
+  for (const auto& [reason, count] : profile.quality.stacks_cut) {
+    cut.push_back({{"reason", reason}, {"count", count}});
+  }
+  json["stacks"] = {{"complete", profile.quality.stacks_complete}, {"cut", std::move(cut)}};
+  Json unsymbolized = Json::array();
+  for (const auto& [key, count] : profile.quality.frames_unsymbolized) {
+    unsymbolized.push_back({{"object", key.first}, {"reason", key.second}, {"count", count}});
+  }
+  json["frames"] = {{"symbolized", profile.quality.frames_symbolized},
+                    {"unsymbolized", std::move(unsymbolized)}};
+  json["trace_bytes"] = {{"decoded", 0},  {"before_sync", 0}, {"after_error", 0},
+                         {"overflow", 0}, {"no_image", 0},    {"padding", 0}};
+  return Dump(json);
+}
+
+}  // namespace ptarmigan
