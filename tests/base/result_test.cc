@@ -8,6 +8,9 @@
 #include <type_traits>
 #include <utility>
 
+#include "base/check.h"
+#include "base/error.h"
+
 namespace ptarmigan {
 namespace {
 
