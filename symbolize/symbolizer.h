@@ -27,6 +27,8 @@
 #include "model/address_space.h"
 #include "model/build_id.h"
 #include "model/symbol.h"
+#include "symbolize/object_locator.h"
+#include "symbolize/symbol_miss.h"
 
 namespace ptarmigan {
 
@@ -57,34 +59,6 @@ struct SymbolizerOptions {
 // $PTARMIGAN_CACHE/symbols, else $XDG_CACHE_HOME/ptarmigan/symbols, else
 // ~/.cache/ptarmigan/symbols; empty if none of the variables is set.
 std::string DefaultSymbolCacheDirectory();
-
-// Why an object, or one of its addresses, has no name.
-enum class SymbolMiss : uint8_t {
-  kNone,
-  kSymbolsOff,       // not asked for
-  kFileNotFound,     // in none of the places
-  kBuildIdMismatch,  // files were found, all of another build
-  kPermission,       // a file is there but may not be read
-  kDamaged,          // the file is no usable ELF object
-  kNoSymbols,        // the file has no symbol for any address
-  kBuildFailed,      // the table builder failed or took too long
-  kKernelHidden,     // kallsyms shows only zeros (kptr_restrict, CAP_SYSLOG)
-  kOtherKernel,      // recorded under a kernel whose symbols are not here
-  kNoJitMap,         // anonymous code without perf map or jitdump
-  kNoMapping,        // the address belonged to no mapping
-  kNotInSymbol,      // symbols exist, none covers the address
-};
-// "file not found", ...: short, stable, for the quality view.
-std::string_view SymbolMissName(SymbolMiss miss);
-
-// Where the object is in use right now; makes deleted files and other mount namespaces readable
-// (live only).
-struct LoadHints {
-  int32_t pid = 0;  // 0: unknown
-  // One of its mappings there: for /proc/PID/map_files and for the image of [vdso].
-  VirtAddr map_start;
-  VirtAddr map_end;
-};
 
 // What is known about one object. Made by Symbolizer::Load, immutable afterwards.
 class ObjectSymbols {
