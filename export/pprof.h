@@ -13,7 +13,7 @@
 #include <string>
 
 #include "base/byte_cursor.h"
-#include "base/file.h"
+#include "export/sink.h"
 #include "base/result.h"
 #include "model/profile.h"
 
@@ -27,7 +27,7 @@ struct PprofOptions {
 
 // kInvalidInput if Profile::CheckValid refuses the profile.
 Result<std::string> EncodePprof(const Profile& profile, const PprofOptions& options = {});
-Status WritePprof(const Profile& profile, OutputFile* out, const PprofOptions& options = {});
+Status WritePprof(const Profile& profile, ByteSink* sink, const PprofOptions& options = {});
 
 struct DecodeLimits {
   // Of the message after inflating: a bomb of 1 MB can become 1 GB.

@@ -33,18 +33,18 @@ class IdTable {
   // False if the id is there already.
   bool Add(uint64_t id, uint32_t index) {
     if (id < kDenseMax && id < dense_.size() * 2 + kDenseStart) {
-      if (id >= dense_.size()) dense_.resize(static_cast<size_t>(id) + 1, kNone);
-      if (dense_[id] != kNone || sparse_.contains(id)) return false;
+      if (id >= dense_.size()) dense_.resize(static_cast<size_t>(id) + 1, kNoId);
+      if (dense_[id] != kNoId || sparse_.contains(id)) return false;
       dense_[id] = index;
       return true;
     }
-    return Find(id) == kNone && sparse_.emplace(id, index).second;
+    return Find(id) == kNoId && sparse_.emplace(id, index).second;
   }
   uint32_t Find(uint64_t id) const {
-    if (id < dense_.size() && dense_[id] != kNone) return dense_[id];
-    if (sparse_.empty()) return kNone;
+    if (id < dense_.size() && dense_[id] != kNoId) return dense_[id];
+    if (sparse_.empty()) return kNoId;
     const auto found = sparse_.find(id);
-    return found != sparse_.end() ? found->second : kNone;
+    return found != sparse_.end() ? found->second : kNoId;
   }
 
  private:
@@ -60,7 +60,7 @@ class RowTable {
  public:
   template <typename T, typename Same, typename Add>
   uint32_t Intern(std::span<const T> row, const Same& same, const Add& add) {
-    const auto [slot, is_new] = rows_.try_emplace(HashBytes128(std::as_bytes(row)), kNone);
+    const auto [slot, is_new] = rows_.try_emplace(HashBytes128(std::as_bytes(row)), kNoId);
     if (!is_new && same(slot->second)) return slot->second;
     const uint32_t id = add();
     if (is_new) slot->second = id;
@@ -112,7 +112,7 @@ class Decoder {
                                  AsSigned(index), texts_.size()));
     }
     StringId& id = text_ids_[index];
-    if (id == kNone) {
+    if (id == kNoId) {
       TRY(CheckCount(profile_.strings.size(), "strings"));
       id = profile_.strings.Intern(texts_[index]);
     }
@@ -150,7 +150,7 @@ class Decoder {
     if (times_ > 1)
       return Malformed(
           "several pprof profiles stand one behind the other in this file: take them apart");
-    text_ids_.assign(texts_.size(), kNone);
+    text_ids_.assign(texts_.size(), kNoId);
     return OkStatus();
   }
 
@@ -356,9 +356,9 @@ class Decoder {
 
   // A reference to something that the file does not have becomes "none" and is counted.
   uint32_t Refer(const IdTable& table, uint64_t id) {
-    if (id == 0) return kNone;
+    if (id == 0) return kNoId;
     const uint32_t index = table.Find(id);
-    if (index == kNone) CountBadRecord();
+    if (index == kNoId) CountBadRecord();
     return index;
   }
 
@@ -503,10 +503,10 @@ class Decoder {
   // A location that the file does not have is a marker frame, not a gap: its callers did not call its callees.
   LocationId Frame(uint64_t id) {
     const uint32_t index = location_ids_.Find(id);
-    if (index != kNone) [[likely]]
+    if (index != kNoId) [[likely]]
       return index;
     CountBadRecord();
-    if (missing_location_ == kNone) {
+    if (missing_location_ == kNoId) {
       Profile::Function function;
       function.name = function.system_name = profile_.strings.Intern("[missing location]");
       profile_.functions.push_back(function);
@@ -563,7 +563,7 @@ class Decoder {
   IdTable location_ids_;
   RowTable stacks_;
   RowTable label_sets_;
-  LocationId missing_location_ = kNone;
+  LocationId missing_location_ = kNoId;
   uint64_t rejected_samples_ = 0;
   // Of the message that is being read.
   std::vector<LocationId> frames_;

@@ -165,13 +165,13 @@ class Encoder {
     const auto& location = profile_.locations[id];
     body_.Unsigned(wire::Location::kIdFieldNumber, locations_.Get(id));
     body_.Unsigned(wire::Location::kMappingIdFieldNumber,
-                   location.mapping == kNone ? 0 : uint64_t{location.mapping} + 1);
+                   location.mapping == kNoId ? 0 : uint64_t{location.mapping} + 1);
     body_.Unsigned(wire::Location::kAddressFieldNumber, location.address);
     for (const auto& line : profile_.Lines(location)) {
       line_text_.clear();
       WireWriter writer(&line_text_);
       writer.Unsigned(wire::Line::kFunctionIdFieldNumber,
-                      line.function == kNone ? 0 : functions_.Get(line.function));
+                      line.function == kNoId ? 0 : functions_.Get(line.function));
       writer.Signed(wire::Line::kLineFieldNumber, line.line);
       writer.Signed(wire::Line::kColumnFieldNumber, line.column);
       body_.Text(wire::Location::kLineFieldNumber, line_text_);
@@ -244,9 +244,9 @@ Result<std::string> EncodePprof(const Profile& profile, const PprofOptions& opti
   return internal::Gzip(AsBytes(plain), options.gzip_level);
 }
 
-Status WritePprof(const Profile& profile, OutputFile* out, const PprofOptions& options) {
+Status WritePprof(const Profile& profile, ByteSink* sink, const PprofOptions& options) {
   TRY_ASSIGN(const std::string encoded, EncodePprof(profile, options));
-  return out->Write(encoded);
+  return sink->Write(encoded);
 }
 
 }  // namespace ptarmigan

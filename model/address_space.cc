@@ -221,6 +221,7 @@ Thread& ProcessTable::FindThread(int32_t pid, int32_t tid) {
   const auto [found, is_new] = entry.threads.try_emplace(tid);
   Thread& thread = found->second;
   if (is_new) {
+    thread.version = ++thread_versions_;
     thread.tid = tid;
     thread.comm = entry.process->comm;
     if (tid == pid) thread.start_time_ns = entry.process->start_time_ns;
@@ -272,7 +273,9 @@ void ProcessTable::Apply(const CommEvent& event) {
   }
   Entry& entry = FindEntry(event.pid);
   if (event.tid == event.pid) entry.process->comm = event.comm;
-  FindThread(event.pid, event.tid).comm = event.comm;
+  Thread& thread = FindThread(event.pid, event.tid);
+  thread.comm = event.comm;
+  thread.version = ++thread_versions_;
 }
 
 void ProcessTable::ApplyFork(const TaskEvent& event) {
@@ -280,8 +283,8 @@ void ProcessTable::ApplyFork(const TaskEvent& event) {
   if (event.pid == event.parent_pid) {
     const std::string comm = FindThread(event.parent_pid, event.parent_tid).comm;
     Entry& entry = FindEntry(event.pid);
-    Thread& thread = entry.threads[event.tid];
-    thread = Thread{.tid = event.tid, .start_time_ns = time_ns, .comm = comm};
+    entry.threads[event.tid] = {
+        .version = ++thread_versions_, .tid = event.tid, .start_time_ns = time_ns, .comm = comm};
     return;
   }
   // A process that recorders synthesize at the start forks from a parent that may not be known:
@@ -295,8 +298,10 @@ void ProcessTable::ApplyFork(const TaskEvent& event) {
   entry.process->start_time_ns = time_ns;
   entry.process->comm = comm;
   entry.process->space = std::move(space);
-  entry.threads[event.tid] =
-      Thread{.tid = event.tid, .start_time_ns = time_ns, .comm = std::move(comm)};
+  entry.threads[event.tid] = {.version = ++thread_versions_,
+                              .tid = event.tid,
+                              .start_time_ns = time_ns,
+                              .comm = std::move(comm)};
 }
 
 void ProcessTable::ApplyExit(const TaskEvent& event) {

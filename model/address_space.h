@@ -126,6 +126,8 @@ struct Process {
 };
 
 struct Thread {
+  // Changes whenever anything below does and is never reused within a table: a cache key.
+  uint64_t version = 0;
   int32_t tid = 0;
   uint64_t start_time_ns = 0;
   std::string comm;
@@ -169,6 +171,7 @@ class ProcessTable {
   std::unordered_map<int32_t, Entry> by_pid_;
   std::deque<std::pair<int32_t, uint64_t>> exited_;  // pid, life
   uint64_t lives_ = 0;
+  uint64_t thread_versions_ = 0;
 };
 
 }  // namespace ptarmigan

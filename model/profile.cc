@@ -25,7 +25,7 @@ StringId StringTable::Intern(std::string_view text) {
 
 StringId StringTable::Find(std::string_view text) const {
   const auto found = index_.find(text);
-  return found != index_.end() ? found->second : kNone;
+  return found != index_.end() ? found->second : kNoId;
 }
 
 StackId Profile::AddStack(std::span<const LocationId> frames) {
@@ -130,12 +130,12 @@ Status CheckSymbols(const Profile& profile) {
   }
   for (size_t i = 0; i < profile.lines.size(); ++i) {
     const FunctionId function = profile.lines[i].function;
-    if (function != kNone && function >= profile.functions.size())
+    if (function != kNoId && function >= profile.functions.size())
       return Fault("function of line", i);
   }
   for (size_t i = 0; i < profile.locations.size(); ++i) {
     const auto& location = profile.locations[i];
-    if (location.mapping != kNone && location.mapping >= profile.mappings.size())
+    if (location.mapping != kNoId && location.mapping >= profile.mappings.size())
       return Fault("mapping of location", i);
     if (!InRange({location.lines_begin, location.lines_count}, profile.lines.size()))
       return Fault("lines of location", i);

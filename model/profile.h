@@ -6,7 +6,7 @@
 //   stack      = LocationIds, leaf first       location = mapping + address + lines (innermost
 //   inline first)
 //
-// A plain value. Ids are indexes into the vectors; kNone marks "no mapping" and the like. Strings
+// A plain value. Ids are indexes into the vectors; kNoId marks "no mapping" and the like. Strings
 // are interned: StringId 0 is "". Not thread-safe while being changed.
 #pragma once
 
@@ -32,7 +32,7 @@ using FunctionId = uint32_t;
 using LocationId = uint32_t;
 using StackId = uint32_t;
 using LabelSetId = uint32_t;
-constexpr uint32_t kNone = UINT32_MAX;
+constexpr uint32_t kNoId = UINT32_MAX;
 
 class StringTable {
  public:
@@ -43,7 +43,7 @@ class StringTable {
   StringTable& operator=(StringTable&&) noexcept = default;
 
   StringId Intern(std::string_view text);
-  // Nothing is added; kNone if absent.
+  // Nothing is added; kNoId if absent.
   StringId Find(std::string_view text) const;
   std::string_view Get(StringId id) const { return strings_[id]; }
   size_t size() const { return strings_.size(); }
@@ -79,13 +79,13 @@ struct Profile {
     bool operator==(const Function&) const = default;
   };
   struct Line {
-    FunctionId function = kNone;
+    FunctionId function = kNoId;
     int64_t line = 0;
     int64_t column = 0;
     bool operator==(const Line&) const = default;
   };
   struct Location {
-    MappingId mapping = kNone;
+    MappingId mapping = kNoId;
     uint64_t address = 0;  // in the mapping's address space: [start, limit) is where it came from
     uint32_t lines_begin = 0;  // into `lines`
     uint32_t lines_count = 0;

@@ -51,10 +51,10 @@ class Importer {
  private:
   LocationId ImportLocation(const Profile::Location& location) {
     Profile::Location copy = location;
-    if (copy.mapping != kNone) copy.mapping = mappings_[copy.mapping];
+    if (copy.mapping != kNoId) copy.mapping = mappings_[copy.mapping];
     lines_.clear();
     for (Profile::Line line : source_.Lines(location)) {
-      if (line.function != kNone) line.function = functions_[line.function];
+      if (line.function != kNoId) line.function = functions_[line.function];
       lines_.push_back(line);
     }
     return builder_.Location(copy, lines_);
@@ -123,7 +123,7 @@ void AppendNumber(uint64_t number, std::string* out) { *out += StrFormat("{},", 
 
 std::string LocationContent(const Profile& profile, const Profile::Location& location) {
   std::string content;
-  if (location.mapping != kNone) {
+  if (location.mapping != kNoId) {
     const auto& mapping = profile.mappings[location.mapping];
     AppendText(profile.Text(mapping.file), &content);
     AppendText(profile.Text(mapping.build_id), &content);
@@ -136,7 +136,7 @@ std::string LocationContent(const Profile& profile, const Profile::Location& loc
   for (const auto& line : profile.Lines(location)) {
     AppendNumber(static_cast<uint64_t>(line.line), &content);
     AppendNumber(static_cast<uint64_t>(line.column), &content);
-    if (line.function == kNone) continue;
+    if (line.function == kNoId) continue;
     const auto& function = profile.functions[line.function];
     AppendText(profile.Text(function.name), &content);
     AppendText(profile.Text(function.system_name), &content);

@@ -43,7 +43,7 @@ EntityTable::EntityTable(const Profile& profile) {
   std::map<std::tuple<StringId, StringId, StringId, StringId>, EntityId> index;
   const auto intern = [&](const Profile::Function* function, MappingId mapping_id) {
     const Profile::Mapping none;
-    const Profile::Mapping& mapping = mapping_id != kNone ? profile.mappings[mapping_id] : none;
+    const Profile::Mapping& mapping = mapping_id != kNoId ? profile.mappings[mapping_id] : none;
     const std::tuple key(function != nullptr ? function->name : 0,
                          function != nullptr ? function->file : 0, mapping.file, mapping.build_id);
     const auto [found, is_new] = index.try_emplace(key, static_cast<EntityId>(entities_.size()));
@@ -71,7 +71,7 @@ EntityTable::EntityTable(const Profile& profile) {
     begin_.push_back(of_locations_.size());
     for (const Profile::Line& line : profile.Lines(location)) {
       const Profile::Function* function =
-          line.function != kNone ? &profile.functions[line.function] : nullptr;
+          line.function != kNoId ? &profile.functions[line.function] : nullptr;
       of_locations_.push_back(intern(function, location.mapping));
     }
     if (location.lines_count == 0) of_locations_.push_back(intern(nullptr, location.mapping));

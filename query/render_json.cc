@@ -73,7 +73,7 @@ std::string RenderTreeJson(const Profile& profile, const EntityTable& entities,
   for (const CallTree::Node& node : tree.nodes) {
     Json row;
     row["level"] = node.level;
-    AddEntity(node.entity == kNone ? root : entities.entities()[node.entity], &row);
+    AddEntity(node.entity == kNoId ? root : entities.entities()[node.entity], &row);
     row["self"] = node.self;
     row["total"] = node.total;
     if (node.children_cut > 0) {

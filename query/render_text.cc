@@ -113,9 +113,9 @@ std::string RenderTreeText(const Profile& profile, const EntityTable& entities,
              options);
   for (const CallTree::Node& node : tree.nodes) {
     const std::string name =
-        node.entity == kNone ? "all" : entities.entities()[node.entity].function;
+        node.entity == kNoId ? "all" : entities.entities()[node.entity].function;
     const std::string object =
-        node.entity == kNone ? "" : std::string(BaseName(entities.entities()[node.entity].object));
+        node.entity == kNoId ? "" : std::string(BaseName(entities.entities()[node.entity].object));
     const std::string indent(size_t{node.level} * 2, ' ');
     const size_t used = 29 + indent.size() + object.size() + 2;
     const size_t columns = options.width > used + 20 ? options.width - used : 20;

@@ -10,7 +10,7 @@ namespace {
 
 struct Building {
   struct Node {
-    EntityId entity = kNone;
+    EntityId entity = kNoId;
     int64_t self = 0;
     int64_t total = 0;
     std::vector<uint32_t> children;

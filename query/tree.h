@@ -13,7 +13,7 @@ namespace ptarmigan {
 // Nodes in preorder; node 0 is the root ("all"), which has no entity.
 struct CallTree {
   struct Node {
-    EntityId entity = kNone;
+    EntityId entity = kNoId;
     uint32_t level = 0;  // root 0
     int64_t self = 0;
     int64_t total = 0;

@@ -86,7 +86,7 @@ std::string LeafName(const Profile& profile, size_t sample) {
   const auto frames = profile.Stack(profile.samples[sample].stack);
   if (frames.empty()) return "";
   const auto lines = profile.Lines(profile.locations[frames[0]]);
-  if (lines.empty() || lines[0].function == kNone) return "?";
+  if (lines.empty() || lines[0].function == kNoId) return "?";
   return std::string(profile.Text(profile.functions[lines[0].function].name));
 }
 

@@ -121,7 +121,7 @@ TEST(Profile, CopiesItsStrings) {
     const Profile original = OneStack("f", 1);
     copy = original;
   }
-  EXPECT_NE(copy.strings.Find("main"), kNone);
+  EXPECT_NE(copy.strings.Find("main"), kNoId);
   EXPECT_EQ(copy.strings.Intern("main"), copy.strings.Find("main"));
 }
 

@@ -14,7 +14,7 @@ std::vector<std::string> Lines(const CallTree& tree, const EntityTable& entities
   for (const CallTree::Node& node : tree.nodes) {
     lines.push_back(
         StrFormat("{}:{} {}/{}", node.level,
-                  node.entity == kNone ? "all" : entities.entities()[node.entity].function,
+                  node.entity == kNoId ? "all" : entities.entities()[node.entity].function,
                   node.self, node.total));
   }
   return lines;
