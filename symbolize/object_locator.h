@@ -24,6 +24,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/file.h"
 #include "elf/elf_file.h"
 #include "model/address.h"
 #include "model/address_space.h"
@@ -99,6 +100,7 @@ class ObjectLocator {
 
  private:
   struct Search;
+  bool TryProcess(const std::string& path, const LoadHints& hints, Search* search) const;
   LocatedFile FindDebug(const CodeObject& object, const LocatedFile& found, const BuildId& build_id,
                         LocateMisses* misses) const;
   LocatedFile FindAlt(const LocatedFile& debug, LocateMisses* misses) const;
