@@ -1,0 +1,281 @@
+#include "hw/internal/event_set.h"
+
+#include <fcntl.h>
+#include <linux/perf_event.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/ioctl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <utility>
+
+#include "base/proc_fs.h"
+#include "base/str_format.h"
+#include "hw/internal/perf_open.h"
+
+namespace ptarmigan::internal {
+namespace {
+
+// A process that creates threads faster than we open them is not followed for ever: what is created later by
+// threads that are open is inherited anyway.
+constexpr int kScansMax = 16;
+constexpr uint64_t kWakeIndex = UINT64_MAX;
+
+// Each thread needs a descriptor per CPU and event: use what the hard limit allows.
+void RaiseDescriptorLimit() {
+  rlimit limit = {};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == limit.rlim_max) return;
+  limit.rlim_cur = limit.rlim_max;
+  // Refused: opening says so when it runs out.
+  static_cast<void>(::setrlimit(RLIMIT_NOFILE, &limit));
+}
+
+}  // namespace
+
+EventSet::EventSet(const PerfSessionOptions& options, const SessionAttrs& plan, uint64_t ring_bytes)
+    : options_(options),
+      plan_(plan),
+      ring_bytes_(ring_bytes),
+      of_tasks_(options.target.kind == PerfTarget::Kind::kPids ||
+                options.target.kind == PerfTarget::Kind::kCommand) {}
+
+Status EventSet::Open(const std::vector<int32_t>& cpus) {
+  RaiseDescriptorLimit();
+  epoll_ = Fd(::epoll_create1(EPOLL_CLOEXEC));
+  if (!epoll_.valid()) return ErrnoError("epoll_create1", errno);
+  wake_ = Fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!wake_.valid()) return ErrnoError("eventfd", errno);
+  epoll_event wake_event = {};
+  wake_event.events = EPOLLIN;
+  wake_event.data.u64 = kWakeIndex;
+  if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, wake_.get(), &wake_event) != 0)
+    return ErrnoError("epoll_ctl", errno);
+  return of_tasks_ ? OpenTasks(cpus) : OpenEverywhere(cpus);
+}
+
+Status EventSet::OpenTasks(const std::vector<int32_t>& cpus) {
+  const ProcFs proc(options_.proc_root);
+  for (const int32_t pid : options_.target.pids) {
+    bool any = false;
+    for (int scan = 0; scan < kScansMax; ++scan) {
+      auto tids = proc.Tids(pid);
+      if (!tids) break;
+      bool found_new = false;
+      for (const int32_t tid : *tids) {
+        if (!threads_.insert(tid).second) continue;
+        bool vanished = false;
+        TRY(OpenThread(pid, tid, cpus, &vanished));
+        if (vanished) {
+          ++counts_.threads_vanished;
+          continue;
+        }
+        found_new = true;
+        any = true;
+        if (scan > 0) duplicates_.Arm();
+      }
+      if (!found_new) break;
+    }
+    if (!any && options_.target.pids.size() == 1) {
+      return Error{ErrorCode::kNotFound, StrFormat("there is no process {}", pid)};
+    }
+  }
+  if (opened_.empty()) return Error{ErrorCode::kNotFound, "none of the processes exists any more"};
+  return OkStatus();
+}
+
+Status EventSet::OpenThread(int32_t pid, int32_t tid, const std::vector<int32_t>& cpus,
+                            bool* vanished) {
+  // Several given pids may be threads of one process, or the same.
+  static_cast<void>(pid);
+  for (const int32_t cpu : cpus) {
+    for (uint32_t event = 0; event < plan_.events.size(); ++event) {
+      TRY(OpenOne(OpenTarget{tid, cpu, false}, event, vanished));
+      if (*vanished) return OkStatus();
+    }
+  }
+  return OkStatus();
+}
+
+Result<Fd> EventSet::OpenCgroup() const {
+  const std::string& path = options_.target.cgroup_path;
+  std::vector<std::string> places;
+  if (path.starts_with('/')) places.push_back(path);
+  for (const std::string_view mount : {"fs/cgroup/perf_event", "fs/cgroup", "fs/cgroup/unified"}) {
+    places.push_back(JoinPath(JoinPath(options_.sysfs_root, mount), path));
+  }
+  for (const std::string& place : places) {
+    auto fd = OpenFile(place, O_RDONLY | O_DIRECTORY);
+    if (fd) return fd;
+    if (fd.error().code == ErrorCode::kPermission) return fd;
+  }
+  return Error{ErrorCode::kNotFound, StrFormat("there is no control group {} (looked in {})", path,
+                                               JoinPath(options_.sysfs_root, "fs/cgroup"))};
+}
+
+Status EventSet::OpenEverywhere(const std::vector<int32_t>& cpus) {
+  const bool by_cgroup = options_.target.kind == PerfTarget::Kind::kCgroup;
+  if (by_cgroup) {
+    TRY_ASSIGN(cgroup_, OpenCgroup());
+  }
+  const uint32_t tracking = static_cast<uint32_t>(plan_.events.size()) - 1;
+  for (const int32_t cpu : cpus) {
+    bool offline = false;
+    for (uint32_t event = 0; event < plan_.events.size() && !offline; ++event) {
+      // Names and mappings are tracked for every process: one may enter the group later.
+      const bool in_cgroup = by_cgroup && event != tracking;
+      TRY(OpenOne(OpenTarget{in_cgroup ? cgroup_.get() : -1, cpu, in_cgroup}, event, &offline));
+    }
+  }
+  if (opened_.empty()) return Error{ErrorCode::kUnavailable, "no CPU could be opened"};
+  return OkStatus();
+}
+
+Status EventSet::OpenOne(const OpenTarget& target, uint32_t event, bool* vanished) {
+  const std::vector<int32_t>& pmu_cpus = plan_.cpus[event];
+  if (!pmu_cpus.empty() &&
+      std::find(pmu_cpus.begin(), pmu_cpus.end(), target.cpu) == pmu_cpus.end()) {
+    return OkStatus();
+  }
+  const EventDescription& description = plan_.events[event];
+  const OpenExtras extras{static_cast<uint32_t>(std::min<uint64_t>(ring_bytes_ / 4, UINT32_MAX))};
+  const int result = PerfEventOpen(description.attr, target, extras);
+  if (result < 0) {
+    const bool thread_gone = result == -ESRCH && of_tasks_;
+    const bool cpu_gone = result == -ENODEV && !cgroup_.valid() && !opened_.empty();
+    if (thread_gone || cpu_gone) {
+      *vanished = thread_gone || !of_tasks_;
+      return OkStatus();
+    }
+    return ExplainOpenError(description.name, description.attr, target, -result,
+                            options_.proc_root);
+  }
+  Opened opened;
+  opened.fd = Fd(result);
+  opened.event = event;
+  if (::ioctl(result, PERF_EVENT_IOC_ID, &opened.id) != 0)
+    return ErrnoError("PERF_EVENT_IOC_ID", errno);
+  TRY(AttachRing(result, target.cpu, &opened.ring));
+  fd_of_id_[opened.id] = result;
+  duplicates_.AddOpened(opened.id,
+                        opened.ring * static_cast<uint32_t>(plan_.events.size()) + event);
+  opened_.push_back(std::move(opened));
+  ++counts_.events_opened;
+  return Watch(opened_.size() - 1);
+}
+
+Status EventSet::AttachRing(int fd, int32_t cpu, uint32_t* ring) {
+  const auto known = ring_of_cpu_.find(cpu);
+  if (known != ring_of_cpu_.end()) {
+    *ring = known->second.first;
+    if (::ioctl(fd, PERF_EVENT_IOC_SET_OUTPUT, known->second.second) != 0) {
+      return ErrnoError("PERF_EVENT_IOC_SET_OUTPUT", errno);
+    }
+    return OkStatus();
+  }
+  auto mapped = PerfRing::Map(fd, ring_bytes_);
+  if (!mapped) {
+    const int error = mapped.error().errno_value;
+    map_refused_ = error == EPERM || error == ENOMEM;
+    return ExplainMapError(ring_bytes_, error, options_.proc_root);
+  }
+  *ring = static_cast<uint32_t>(rings_.size());
+  rings_.push_back(*std::move(mapped));
+  ring_of_cpu_[cpu] = {*ring, fd};
+  return OkStatus();
+}
+
+Status EventSet::Watch(size_t index) {
+  // Every event, not only the ring's owner: whichever is asked first takes the ring's wake-up (rb->poll), and each
+  // one tells of the end of its own thread.
+  epoll_event event = {};
+  event.events = EPOLLIN;
+  event.data.u64 = index;
+  if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, opened_[index].fd.get(), &event) != 0) {
+    return ErrnoError("epoll_ctl", errno);
+  }
+  ++live_;
+  return OkStatus();
+}
+
+Status EventSet::Enable() {
+  for (const Opened& opened : opened_) {
+    if (opened.event + 1 == plan_.events.size()) continue;
+    if (::ioctl(opened.fd.get(), PERF_EVENT_IOC_ENABLE, 0) != 0)
+      return ErrnoError("PERF_EVENT_IOC_ENABLE", errno);
+  }
+  return OkStatus();
+}
+
+Status EventSet::Disable(bool tracking_too) {
+  for (const Opened& opened : opened_) {
+    if (opened.event + 1 == plan_.events.size() && !tracking_too) continue;
+    if (::ioctl(opened.fd.get(), PERF_EVENT_IOC_DISABLE, 0) != 0)
+      return ErrnoError("PERF_EVENT_IOC_DISABLE", errno);
+  }
+  return OkStatus();
+}
+
+void EventSet::Wait(int timeout_ms) {
+  std::array<epoll_event, 64> events = {};
+  for (;;) {
+    const int count =
+        ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), timeout_ms);
+    if (count <= 0) return;  // time over, or a signal: the caller looks at everything anyway
+    for (int i = 0; i < count; ++i) {
+      const epoll_event& event = events[static_cast<size_t>(i)];
+      if (event.data.u64 == kWakeIndex) {
+        uint64_t ignored = 0;
+        static_cast<void>(::read(wake_.get(), &ignored, sizeof(ignored)));
+        continue;
+      }
+      if ((event.events & (EPOLLHUP | EPOLLERR)) == 0) continue;
+      // The thread and everything that inherited from it has ended; the descriptor would report it for ever.
+      Opened& opened = opened_[event.data.u64];
+      ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, opened.fd.get(), nullptr);
+      if (opened.live) --live_;
+      opened.live = false;
+    }
+    if (count < static_cast<int>(events.size())) return;
+    timeout_ms = 0;
+  }
+}
+
+void EventSet::Wake() const {
+  const uint64_t one = 1;
+  // Full counter: a wake-up is pending already.
+  static_cast<void>(!::write(wake_.get(), &one, sizeof(one)));
+}
+
+void EventSet::StopDuplicates() {
+  for (const uint64_t id : duplicates_.TakeDuplicateIds()) {
+    const auto found = fd_of_id_.find(id);
+    // If it cannot be stopped, its samples are still left out.
+    if (found != fd_of_id_.end())
+      static_cast<void>(::ioctl(found->second, PERF_EVENT_IOC_DISABLE, 0));
+  }
+}
+
+std::vector<uint64_t> EventSet::LostPerRing() const {
+  std::vector<uint64_t> lost(rings_.size());
+  if (!plan_.lost_accepted) return lost;
+  for (const Opened& opened : opened_) {
+    std::array<uint64_t, 3> values = {};  // value, id, lost
+    const ssize_t count = ::read(opened.fd.get(), values.data(), sizeof(values));
+    if (count == static_cast<ssize_t>(sizeof(values))) lost[opened.ring] += values[2];
+  }
+  return lost;
+}
+
+std::vector<uint64_t> EventSet::IdsOf(uint32_t event) const {
+  std::vector<uint64_t> ids;
+  for (const Opened& opened : opened_) {
+    if (opened.event == event) ids.push_back(opened.id);
+  }
+  return ids;
+}
+
+}  // namespace ptarmigan::internal

@@ -1,0 +1,129 @@
+// PerfSession: perf events open on a target, read as raw records.
+//
+//   Open ──► Poll once (records of what is there already) ──► Enable ──► Poll … ──► Stop ──► Poll until kEnd
+//                                                              │           └─ kEnd by itself when every target ended
+//                                                              └─ a command enables itself when it execs
+//
+// Per CPU there is one ring; every event on that CPU writes into it. Stream 0 is what the session writes itself (names
+// and mappings from before it began, at time 0); stream n + 1 is the ring of the n-th CPU. A `dummy` event that is
+// enabled from the start carries names, mappings, forks and exits, so that nothing is missed between reading /proc and
+// Enable; it is the last of description().events.
+//
+// What the kernel cannot give is found by trying, left out, and told in notes(). Opened by perf_event_open(2), Linux
+// 4.1 or later. One thread at a time; Stop may be called from any thread or signal handler.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "hw/event_spec.h"
+#include "model/build_id.h"
+#include "model/event_source.h"
+
+namespace ptarmigan {
+
+struct PerfTarget {
+  enum class Kind {
+    kPids,     // these processes, their threads, and what these create later
+    kAllCpus,  // every process
+    kCgroup,   // every process in a control group and below
+    kCommand,  // one process that has not yet exec'd: sampling begins when it does
+  };
+  Kind kind = Kind::kAllCpus;
+  std::vector<int32_t> pids;  // kPids, kCommand
+  // Absolute, or relative to the mount point of control groups.
+  std::string cgroup_path;
+};
+
+enum class CallChainMode {
+  kNone,
+  kKernel,         // kernel frames only: user frames are unwound from registers and stack
+  kFramePointers,  // kernel and user frames, walked by the kernel along frame pointers
+};
+
+struct PerfSessionOptions {
+  PerfTarget target;
+  std::vector<EventSpec> events;  // 1..kEventsMax
+
+  // For events that do not say themselves; period wins over frequency. Neither: kFrequencyHzDefault, but every
+  // occurrence (period 1) of a tracepoint.
+  std::optional<uint64_t> frequency_hz;
+  std::optional<uint64_t> period;
+
+  CallChainMode call_chain = CallChainMode::kKernel;
+  // Bytes of user stack per sample with the user registers; 0: neither. Rounded up to 8; at most kStackBytesMax.
+  uint32_t stack_user_bytes = 0;
+  // 0: automatic (1 MiB per CPU, 4 MiB with stacks, less where locked memory is limited). Else rounded up to a power
+  // of two; kRingBytesMin..kRingBytesMax.
+  uint64_t ring_bytes = 0;
+  // CLOCK_MONOTONIC (1), CLOCK_MONOTONIC_RAW (4), CLOCK_BOOTTIME (7), ...; -1: perf's own clock.
+  int32_t clockid = 1;
+  bool context_switches = false;  // PERF_RECORD_SWITCH
+  bool cgroup_ids = false;        // PERF_SAMPLE_CGROUP and CGROUP records
+  bool text_poke = false;         // changes of kernel code
+
+  // Build id of the object at a path that this process can open, for mappings from before the session; may be empty.
+  std::function<BuildId(const std::string& path)> build_id_of;
+  // Parts of the machine, so that tests lay out their own.
+  std::string proc_root = "/proc";
+  std::string sysfs_root = "/sys";
+};
+
+constexpr uint64_t kFrequencyHzDefault = 997;
+constexpr uint32_t kStackBytesDefault = 16384;
+constexpr uint32_t kStackBytesMax = 65528;
+constexpr uint64_t kRingBytesMin = uint64_t{4} << 10;
+constexpr uint64_t kRingBytesMax = uint64_t{1} << 30;
+
+struct PerfSessionStatistics {
+  uint64_t records = 0;  // from the rings
+  uint64_t bytes = 0;
+  uint64_t samples = 0;
+  uint64_t lost_records = 0;  // of every kind, because a ring was full
+  uint64_t lost_samples = 0;  // said by the driver (LOST_SAMPLES)
+  uint64_t throttles = 0;
+  uint64_t corrupt_bytes = 0;  // of rings whose content could not be true
+  uint64_t duplicates = 0;     // samples of a thread that was opened twice, left out
+  uint64_t polls = 0;
+  uint64_t events_opened = 0;
+  uint64_t threads_vanished = 0;  // ended while being opened
+  uint64_t rings = 0;
+  uint64_t ring_bytes = 0;  // of each
+  uint64_t synthesized_records = 0;
+  uint64_t cpu_ns = 0;      // of this process since Open, user and system
+  uint64_t elapsed_ns = 0;  // since Open
+};
+
+class PerfSession : public RawRecordSource {
+ public:
+  // Opens everything, disabled (a command: enabled by its exec). Errors name what was refused and the remedy.
+  static Result<std::unique_ptr<PerfSession>> Open(PerfSessionOptions options);
+  ~PerfSession() override;
+  PerfSession(const PerfSession&) = delete;
+  PerfSession& operator=(const PerfSession&) = delete;
+
+  const RecordingDescription& description() const override;
+  // Starts or pauses sampling; names and mappings are recorded regardless. Not needed for a command.
+  Status Enable();
+  Status Disable();
+  // The next Poll stops everything, delivers what is left and returns kEnd. Async-signal-safe.
+  void Stop();
+  // kIdle: nothing was there. The first call writes what was there before the session.
+  Result<PollOutcome> Poll(RawRecordSink& sink, int timeout_ms) override;
+
+  PerfSessionStatistics statistics() const;
+  // Sentences about what was changed or left out because this kernel or user cannot have it.
+  const std::vector<std::string>& notes() const;
+
+ private:
+  class Impl;
+  explicit PerfSession(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace ptarmigan
