@@ -104,7 +104,9 @@ struct ObjectLocator::Search {
   BuildId build_id;  // empty: any
   Want want = Want::kObject;
   LocateMisses* misses = nullptr;
+  bool ask_debuginfod = true;
   LocatedFile found;
+  bool from_debuginfod = false;
 
   // Each returns true once something was found; then the search is over.
   bool Take(Result<Fd> opened, const std::string& path, std::optional<uint32_t> crc = std::nullopt);
@@ -172,8 +174,9 @@ bool ObjectLocator::Search::TryBuildIdTree(const std::string& directory) {
 ObjectLocator::ObjectLocator(LocatorOptions options) : options_(std::move(options)) {}
 
 LocatedFile ObjectLocator::FindObject(const CodeObject& object, const LoadHints& hints,
-                                      LocateMisses* misses) const {
+                                      LocateMisses* misses, bool ask_debuginfod) const {
   Search search;
+  search.ask_debuginfod = ask_debuginfod;
   search.build_id = object.build_id;
   search.misses = misses;
   const std::string path(WithoutDeleted(object.path));
@@ -205,16 +208,22 @@ LocatedFile ObjectLocator::FindObject(const CodeObject& object, const LoadHints&
     // A directory with the file "elf" since perf 4.10, the file itself before.
     if (search.TryPath(JoinPath(cached, "elf")) || search.TryPath(cached)) return search.found;
   }
-  if (options_.debuginfod != nullptr && !object.build_id.empty()) {
-    const auto fetched =
-        options_.debuginfod->Find(object.build_id, DebuginfodClient::Kind::kExecutable);
-    if (!fetched) {
-      misses->Add("debuginfod", MissFromError(fetched.error()), fetched.error().message);
-    } else if (search.TryPath(*fetched)) {
-      return search.found;
-    }
-  }
+  Fetch(true, &search);
   return search.found;
+}
+
+bool ObjectLocator::Fetch(bool executable, Search* search) const {
+  if (options_.debuginfod == nullptr || !search->ask_debuginfod || search->build_id.empty())
+    return false;
+  const auto fetched =
+      options_.debuginfod->Find(search->build_id, executable ? DebuginfodClient::Kind::kExecutable
+                                                             : DebuginfodClient::Kind::kDebugInfo);
+  if (!fetched) {
+    search->misses->Add("debuginfod", MissFromError(fetched.error()), fetched.error().message);
+    return false;
+  }
+  search->from_debuginfod = search->TryPath(*fetched);
+  return search->from_debuginfod;
 }
 
 bool ObjectLocator::TryProcess(const std::string& path, const LoadHints& hints,
@@ -242,130 +251,130 @@ bool ObjectLocator::TryProcess(const std::string& path, const LoadHints& hints,
   return search->Take(internal::OpenRegularFileIn(root, path), root + path);
 }
 
-LocatedFile ObjectLocator::FindDebug(const CodeObject& object, const LocatedFile& found,
-                                     const BuildId& build_id, LocateMisses* misses) const {
-  Search search;
-  search.want = Search::Want::kDebug;
-  search.build_id = build_id;
-  search.misses = misses;
+void ObjectLocator::FindDebug(const CodeObject& object, const LocatedFile& found,
+                              Search* search) const {
+  const BuildId& build_id = search->build_id;
   const std::string path(WithoutDeleted(object.path));
   const std::string_view base_name = BaseName(path);
   const bool absolute = path.starts_with('/');
   for (const std::string& directory : options_.binary_paths) {
-    if (search.TryBuildIdTree(JoinPath(directory, ".build-id"))) return search.found;
+    if (search->TryBuildIdTree(JoinPath(directory, ".build-id"))) return;
     // Without a build id nothing says that a file of this name belongs to the object.
     if (build_id.empty()) continue;
-    if (absolute) {
-      const std::string debug_path = path + ".debug";
-      if (search.Take(internal::OpenRegularFileIn(directory, debug_path),
-                      JoinPath(directory, debug_path.substr(1)))) {
-        return search.found;
-      }
+    const std::string debug_path = path + ".debug";
+    if (absolute && search->Take(internal::OpenRegularFileIn(directory, debug_path),
+                                 JoinPath(directory, debug_path.substr(1)))) {
+      return;
     }
     if (IsPlainName(base_name) &&
-        search.TryPath(JoinPath(directory, std::string(base_name) + ".debug"))) {
-      return search.found;
-    }
+        search->TryPath(JoinPath(directory, std::string(base_name) + ".debug")))
+      return;
   }
-  if (search.TryBuildIdTree(JoinPath(options_.debug_root, ".build-id"))) return search.found;
-  if (absolute && !build_id.empty() && search.TryPath(options_.debug_root + path + ".debug"))
-    return search.found;
-  // The object itself before others are asked: it costs nothing more.
-  if (found.file != nullptr && found.file->HasDwarf()) return {};
+  if (search->TryBuildIdTree(JoinPath(options_.debug_root, ".build-id"))) return;
+  if (absolute && !build_id.empty() && search->TryPath(options_.debug_root + path + ".debug"))
+    return;
   if (found.file != nullptr) {
-    if (const auto link = found.file->DebugLink(); link && IsPlainName(link->file_name)) {
-      std::vector<std::string> directories = options_.binary_paths;
-      const std::string directory(DirectoryName(absolute ? path : found.path));
-      directories.push_back(directory);
-      directories.push_back(JoinPath(directory, ".debug"));
-      directories.push_back(options_.debug_root + directory);
-      for (const std::string& one : directories) {
-        const std::string candidate = JoinPath(one, link->file_name);
-        if (candidate != path &&
-            search.Take(internal::OpenRegularFile(candidate), candidate, link->crc)) {
-          return search.found;
-        }
-      }
-    }
+    // The object itself before others are asked: it costs nothing more.
+    if (found.file->HasDwarf()) return;
+    if (TryDebugLink(absolute ? path : found.path, *found.file, search)) return;
   }
-  if (build_id.empty()) return search.found;
-  if (!options_.perf_cache.empty()) {
+  if (!options_.perf_cache.empty() && !build_id.empty()) {
     const std::string cached =
         JoinPath(JoinPath(options_.perf_cache, ".build-id"), BuildIdPath(build_id));
-    if (search.TryPath(JoinPath(cached, "debug"))) return search.found;
+    if (search->TryPath(JoinPath(cached, "debug"))) return;
   }
-  if (options_.debuginfod != nullptr) {
-    const auto fetched = options_.debuginfod->Find(build_id, DebuginfodClient::Kind::kDebugInfo);
-    if (!fetched) {
-      misses->Add("debuginfod", MissFromError(fetched.error()), fetched.error().message);
-    } else if (search.TryPath(*fetched)) {
-      return search.found;
-    }
+  Fetch(false, search);
+}
+
+// GDB's rules (manual, "Debugging Information in Separate Files").
+bool ObjectLocator::TryDebugLink(const std::string& object_path, const ElfFile& object,
+                                 Search* search) const {
+  const auto link = object.DebugLink();
+  if (!link || !IsPlainName(link->file_name)) return false;
+  std::vector<std::string> directories = options_.binary_paths;
+  const std::string directory(DirectoryName(object_path));
+  directories.push_back(directory);
+  directories.push_back(JoinPath(directory, ".debug"));
+  directories.push_back(options_.debug_root + directory);
+  for (const std::string& one : directories) {
+    const std::string candidate = JoinPath(one, link->file_name);
+    if (candidate == object_path) continue;
+    if (search->Take(internal::OpenRegularFile(candidate), candidate, link->crc)) return true;
   }
-  return search.found;
+  return false;
 }
 
 // DWARF supplementary files, made by dwz: .gnu_debugaltlink holds a path and the build id.
-LocatedFile ObjectLocator::FindAlt(const LocatedFile& debug, LocateMisses* misses) const {
-  if (debug.file == nullptr) return {};
+void ObjectLocator::FindAlt(const LocatedFile& debug, Search* search) const {
   const auto link = debug.file->DebugAltLink();
-  if (!link) return {};
-  const auto& [path, build_id] = *link;
-  Search search;
-  search.want = Search::Want::kDebug;
-  search.build_id = build_id;
-  search.misses = misses;
+  if (!link) return;
+  const std::string& path = link->first;
+  search->build_id = link->second;
   for (const std::string& directory : options_.binary_paths) {
-    if (search.TryBuildIdTree(JoinPath(directory, ".build-id"))) return search.found;
+    if (search->TryBuildIdTree(JoinPath(directory, ".build-id"))) return;
   }
-  if (search.TryBuildIdTree(JoinPath(options_.debug_root, ".build-id"))) return search.found;
-  if (!build_id.empty() && path.find('\0') == std::string::npos) {
-    if (path.starts_with('/')) {
-      for (const std::string& directory : options_.binary_paths) {
-        if (search.Take(internal::OpenRegularFileIn(directory, path),
-                        JoinPath(directory, path.substr(1)))) {
-          return search.found;
-        }
-      }
-      if (search.TryPath(path)) return search.found;
-    } else {
-      // Relative to where the debug file really lies, which may be behind a link.
-      std::error_code error;
-      const std::filesystem::path real = std::filesystem::canonical(debug.path, error);
-      const std::string base = error ? debug.path : real.string();
-      if (search.TryPath(JoinPath(DirectoryName(base), path))) return search.found;
+  if (search->TryBuildIdTree(JoinPath(options_.debug_root, ".build-id"))) return;
+  if (search->build_id.empty() || path.find('\0') != std::string::npos) return;
+  if (path.starts_with('/')) {
+    for (const std::string& directory : options_.binary_paths) {
+      if (search->Take(internal::OpenRegularFileIn(directory, path),
+                       JoinPath(directory, path.substr(1))))
+        return;
     }
-    const std::string shared = JoinPath(JoinPath(options_.debug_root, ".dwz"), BaseName(path));
-    if (IsPlainName(BaseName(path)) && search.TryPath(shared)) return search.found;
+    if (search->TryPath(path)) return;
+  } else {
+    // Relative to where the debug file really lies, which may be behind a link.
+    std::error_code error;
+    const std::filesystem::path real = std::filesystem::canonical(debug.path, error);
+    const std::string base = error ? debug.path : real.string();
+    if (search->TryPath(JoinPath(DirectoryName(base), path))) return;
   }
-  if (options_.debuginfod != nullptr && !build_id.empty()) {
-    const auto fetched = options_.debuginfod->Find(build_id, DebuginfodClient::Kind::kDebugInfo);
-    if (!fetched) {
-      misses->Add("debuginfod", MissFromError(fetched.error()), fetched.error().message);
-    } else if (search.TryPath(*fetched)) {
-      return search.found;
-    }
-  }
-  return search.found;
+  const std::string shared = JoinPath(JoinPath(options_.debug_root, ".dwz"), BaseName(path));
+  if (IsPlainName(BaseName(path)) && search->TryPath(shared)) return;
+  Fetch(false, search);
 }
 
-LocatedObject ObjectLocator::Locate(const CodeObject& object, const LoadHints& hints) const {
+LocatedObject ObjectLocator::Locate(const CodeObject& object, const LoadHints& hints,
+                                    bool ask_debuginfod) const {
   LocatedObject located;
-  located.object = FindObject(object, hints, &located.object_misses);
-  BuildId build_id = object.build_id;
-  if (build_id.empty() && located.object.file != nullptr)
-    build_id = located.object.file->build_id();
+  // The object's own file is asked of debuginfod only if its debug file, which is worth more, is found nowhere either.
+  located.object = FindObject(object, hints, &located.object_misses, false);
+
   LocateMisses misses;
-  located.debug = FindDebug(object, located.object, build_id, &misses);
+  Search debug;
+  debug.want = Search::Want::kDebug;
+  debug.misses = &misses;
+  debug.ask_debuginfod = ask_debuginfod;
+  debug.build_id = object.build_id;
+  if (debug.build_id.empty() && located.object.file != nullptr)
+    debug.build_id = located.object.file->build_id();
+  FindDebug(object, located.object, &debug);
+  located.debug = debug.found;
+  located.debug_from_debuginfod = debug.from_debuginfod;
+
+  if (located.object.file == nullptr) {
+    Search fetched;
+    fetched.misses = &located.object_misses;
+    fetched.ask_debuginfod = ask_debuginfod;
+    fetched.build_id = object.build_id;
+    Fetch(true, &fetched);
+    located.object = fetched.found;
+  }
   const bool own_dwarf = located.object.file != nullptr && located.object.file->HasDwarf();
   if (located.debug.file == nullptr && !own_dwarf) located.debug_misses = misses;
+
+  const LocatedFile& with_debug = located.debug.file != nullptr ? located.debug : located.object;
+  if (with_debug.file == nullptr) return located;
   LocateMisses alt_misses;
-  located.alt =
-      FindAlt(located.debug.file != nullptr ? located.debug : located.object, &alt_misses);
-  for (const std::string& one : alt_misses.tried) {
-    if (located.alt.file != nullptr) break;
-    if (located.debug_misses.tried.size() < LocateMisses::kMissesMax) {
-      located.debug_misses.tried.push_back("dwz file: " + one);
+  Search alt;
+  alt.want = Search::Want::kDebug;
+  alt.misses = &alt_misses;
+  alt.ask_debuginfod = ask_debuginfod;
+  FindAlt(with_debug, &alt);
+  located.alt = alt.found;
+  if (located.alt.file == nullptr) {
+    for (const std::string& one : alt_misses.tried) {
+      located.debug_misses.Add("dwz file", SymbolMiss::kFileNotFound, one);
     }
   }
   return located;

@@ -79,6 +79,7 @@ struct LocatedObject {
   LocatedFile
       debug;  // a separate file with debug information or symbols; null if the object has its own
   LocatedFile alt;  // the dwz file that `debug` (or the object) refers to
+  bool debug_from_debuginfod = false;
   LocateMisses object_misses;
   LocateMisses debug_misses;  // empty if debug information was found
 };
@@ -88,10 +89,11 @@ class ObjectLocator {
   explicit ObjectLocator(LocatorOptions options);
 
   // The object's own file.
-  LocatedFile FindObject(const CodeObject& object, const LoadHints& hints,
-                         LocateMisses* misses) const;
+  LocatedFile FindObject(const CodeObject& object, const LoadHints& hints, LocateMisses* misses,
+                         bool ask_debuginfod = true) const;
   // The object's file and everything that belongs to it.
-  LocatedObject Locate(const CodeObject& object, const LoadHints& hints) const;
+  LocatedObject Locate(const CodeObject& object, const LoadHints& hints,
+                       bool ask_debuginfod = true) const;
   // A file with this build id in the places that are ordered by build id: `name` is "kallsyms", "vmlinux" or the like
   // in perf's cache, below a given directory or beside it. Empty path if there is none.
   std::string FindByBuildId(const BuildId& build_id, std::string_view cache_name) const;
@@ -101,9 +103,11 @@ class ObjectLocator {
  private:
   struct Search;
   bool TryProcess(const std::string& path, const LoadHints& hints, Search* search) const;
-  LocatedFile FindDebug(const CodeObject& object, const LocatedFile& found, const BuildId& build_id,
-                        LocateMisses* misses) const;
-  LocatedFile FindAlt(const LocatedFile& debug, LocateMisses* misses) const;
+  // Each leaves what it found in the search.
+  void FindDebug(const CodeObject& object, const LocatedFile& found, Search* search) const;
+  void FindAlt(const LocatedFile& debug, Search* search) const;
+  bool TryDebugLink(const std::string& object_path, const ElfFile& object, Search* search) const;
+  bool Fetch(bool executable, Search* search) const;
 
   LocatorOptions options_;
 };

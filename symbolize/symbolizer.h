@@ -22,6 +22,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/byte_cursor.h"
+#include "base/result.h"
 #include "elf/elf_file.h"
 #include "model/address.h"
 #include "model/address_space.h"
@@ -50,8 +52,8 @@ struct SymbolizerOptions {
   size_t threads = 0;  // for Prefetch; 0: the processors this process may use
   std::chrono::milliseconds build_timeout = std::chrono::minutes(5);  // of one table
   std::chrono::milliseconds debuginfod_timeout = std::chrono::seconds(20);
-  // Build id of the recorded kernel, where known: the kernel objects' own may be missing.
-  BuildId kernel_build_id;
+  // Of recordings: made on this machine (same host name), so that perf maps left in /tmp may be theirs.
+  bool recorded_here = false;
   std::string proc_root = "/proc";
   std::string sys_root = "/sys";
 };
@@ -59,6 +61,10 @@ struct SymbolizerOptions {
 // $PTARMIGAN_CACHE/symbols, else $XDG_CACHE_HOME/ptarmigan/symbols, else
 // ~/.cache/ptarmigan/symbols; empty if none of the variables is set.
 std::string DefaultSymbolCacheDirectory();
+
+// Call first in main of every program that has a Symbolizer: table builds and debuginfod queries run as children of
+// this very program. True: this process was such a child; return *exit_code from main.
+bool RunSymbolizerChildIfAsked(int argc, char** argv, int* exit_code);
 
 // What is known about one object. Made by Symbolizer::Load, immutable afterwards.
 class ObjectSymbols {
@@ -144,11 +150,17 @@ class Symbolizer : public LineResolver {
   // LineResolver: only objects that were loaded and have a build id.
   bool Resolve(const BuildId& object, FileVaddr address, InlineStack* frames) override;
 
-  // A jitdump that the recording mapped (MMAP record of jit-PID.dump) or that an archive carries:
-  // `bytes` are copied.
-  void AddJitDump(int32_t pid, Bytes bytes);
-  // A perf map carried by an archive instead of one in /tmp.
+  // The kernel of a recording: its build id, and where it was loaded. Call before loading modules and BPF programs,
+  // whose names come from the same list; loading a kKernel object does it too. Only the first call counts.
+  void UseKernel(const CodeObject& kernel);
+  // For archives and for recordings with MMAP records of jit-PID.dump: before loading that process's anonymous code.
+  // Bytes are copied. An error is one sentence; nothing is changed then.
+  Status AddJitDump(int32_t pid, Bytes bytes);
+  Status AddJitDumpFile(int32_t pid, const std::string& path);
   void AddPerfMap(int32_t pid, std::string_view text);
+
+  // Tables that had to be built, for progress and benchmarks.
+  uint64_t tables_built() const;
 
  private:
   class Impl;
