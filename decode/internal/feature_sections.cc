@@ -220,33 +220,40 @@ void FeatureReader::ReadEventDescriptions(Bytes bytes) {
   ByteCursor cursor(bytes, description_.byte_order);
   const uint32_t count = cursor.U32();
   const uint32_t attr_bytes = cursor.U32();
-  // Without events in the file's own table (an old pipe recording) this is the only list of them.
-  const bool is_only_list = description_.events.empty();
   for (uint32_t i = 0; i < count && i < kEventsMax; ++i) {
     const Bytes attr = cursor.Take(attr_bytes);
     const uint32_t ids = cursor.U32();
     const std::string_view name = ReadString(&cursor);
     ByteCursor id_cursor(cursor.Take(uint64_t{ids} * 8), description_.byte_order);
-    if (!cursor.ok()) {
+    auto parsed = ReadEventAttr(attr, description_.byte_order);
+    if (!cursor.ok() || !parsed) {
       CountDamage();
       return;
     }
-    if (is_only_list) {
-      auto parsed = ReadEventAttr(attr, description_.byte_order);
-      if (!parsed) {
-        CountDamage();
-        return;
-      }
-      EventDescription event;
-      event.attr = *parsed;
-      event.group_leader = i;
-      description_.events.push_back(std::move(event));
-    }
-    if (i >= description_.events.size()) return;
-    EventDescription& event = description_.events[i];
-    if (NeedsName(i) && !name.empty()) SetName(i, name);
-    if (event.ids.empty()) AddIds(&event, &id_cursor, ids);
+    EventDescription event;
+    event.attr = *parsed;
+    event.group_leader = i;
+    event.name = name;
+    if (!AddIds(&event, &id_cursor, ids)) return;
+    if (i < described_.size()) continue;
+    described_.push_back(std::move(event));
+    if (i < description_.events.size()) ApplyDescription(i);
   }
+}
+
+// What the attr itself does not tell about event `index`.
+void FeatureReader::ApplyDescription(size_t index) {
+  if (index >= described_.size()) return;
+  const EventDescription& described = described_[index];
+  EventDescription& event = description_.events[index];
+  if (NeedsName(index) && !described.name.empty()) SetName(index, described.name);
+  if (event.ids.empty()) event.ids = described.ids;
+}
+
+bool FeatureReader::AdoptDescribedEvents() {
+  if (!description_.events.empty() || described_.empty()) return false;
+  description_.events = described_;
+  return true;
 }
 
 void FeatureReader::ReadPmuMappings(Bytes bytes) {
@@ -318,6 +325,7 @@ bool FeatureReader::ReadHeaderAttr(Bytes body) {
     AddIds(&event, &ids, ids.remaining() / 8);
   }
   description_.events.push_back(std::move(event));
+  ApplyDescription(description_.events.size() - 1);
   return true;
 }
 
@@ -416,8 +424,10 @@ void FeatureReader::SetName(size_t event, std::string_view name) {
 
 void FeatureReader::NameByConfig(uint64_t config, std::string_view name) {
   for (size_t i = 0; i < description_.events.size(); ++i) {
-    if (!name.empty() && NeedsName(i) && description_.events[i].attr.config == config)
-      SetName(i, name);
+    const EventAttr& attr = description_.events[i].attr;
+    // The table knows no types: its config 0 is cycles, even where perf fell back to cpu-clock.
+    const bool generic = attr.type == kPerfTypeHardware || attr.type == kPerfTypeSoftware;
+    if (!name.empty() && !generic && NeedsName(i) && attr.config == config) SetName(i, name);
   }
 }
 

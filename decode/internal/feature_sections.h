@@ -32,6 +32,9 @@ class FeatureReader {
   // One feature by its id (FeatureId); unknown ones are ignored.
   void ReadFeature(unsigned feature, Bytes bytes);
 
+  // Takes the events that only EVENT_DESC lists, for recordings without any attr. Whether there were some.
+  bool AdoptDescribedEvents();
+
   // The payload of perf's own records (after the header). All say whether events changed.
   bool ReadHeaderAttr(Bytes body);
   bool ReadEventUpdate(Bytes body);
@@ -56,6 +59,7 @@ class FeatureReader {
   void ReadBuildIds(Bytes bytes);
   void ReadCommandLine(Bytes bytes);
   void ReadEventDescriptions(Bytes bytes);
+  void ApplyDescription(size_t index);
   void ReadPmuMappings(Bytes bytes);
   void ReadGroups(Bytes bytes);
   void ReadMetaInfo(Bytes bytes);
@@ -68,6 +72,8 @@ class FeatureReader {
   RecordingDescription& description_;
   LossLedger& losses_;
   size_t sample_ids_ = 0;
+  // From EVENT_DESC, by index: in a pipe it may come before the attrs.
+  std::vector<EventDescription> described_;
   std::vector<bool>
       guessed_names_;  // by event: the name came from the attr alone, a better one may replace it
 };

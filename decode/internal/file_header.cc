@@ -272,6 +272,7 @@ Result<FileContents> ReadFileContents(Bytes file, const FileHeader& header, cons
     contents.has_features = reader.ReadFeatures();
     if (!contents.has_features) description->cut_short = true;
   }
+  features->AdoptDescribedEvents();
   if (header.is_version_1) reader.NameByEventTypes();
   description->source = IsSimpleperf(header, *description) ? "simpleperf" : "perf.data";
   features->DeduceArch();

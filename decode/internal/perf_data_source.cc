@@ -14,7 +14,6 @@ constexpr uint64_t kPollBytes = uint64_t{1} << 20;
 constexpr uint64_t kDropBytes = uint64_t{8} << 20;
 constexpr size_t kResyncWindowBytes = size_t{256} << 10;
 
-constexpr size_t kAuxtraceHeaderBytes = 48;
 constexpr size_t kTracingDataHeaderBytes = 12;
 constexpr size_t kEventTypeNameBytes = 64;
 
@@ -183,6 +182,7 @@ void PerfDataSource::HandleRecord(const RecordHeader& header, Bytes record, Read
       break;
   }
   if (header.type < kRecordUserFirst) {
+    if (description_.events.empty() && features_.AdoptDescribedEvents()) EventsChanged();
     if (reader != nullptr && reader->feed->stable()) {
       stream_.OnBorrowedRecord(record);
     } else {
@@ -324,7 +324,6 @@ void PerfDataSource::HandleAuxtrace(Bytes record, Reader* reader, EventSink& sin
   const bool whole = cursor.ok();
   feed.Consume(record.size());
   if (!whole) {
-    static_assert(kAuxtraceHeaderBytes > kRecordHeaderBytes);
     mutable_losses()->Lose(LossStage::kParse, LossReason::kTruncated, 1, LossUnit::kRecords);
     return;
   }
