@@ -61,9 +61,11 @@ function(ptarmigan_test name)
     PROPERTIES TIMEOUT 300 LABELS "${name}")
 endfunction()
 
-# ptarmigan_fuzzer(<name> SOURCE <file> ROOM <room> LIBRARIES <targets>...): tests/fuzz/<name>.cc defines
-# LLVMFuzzerTestOneInput. Under PTARMIGAN_FUZZERS it becomes a libFuzzer binary; always it becomes a plain
-# test that runs every file of tests/fuzz/corpus/<name>/.
+# ptarmigan_fuzzer(<name> LIBRARIES <targets>...): tests/fuzz/<name>.cc defines LLVMFuzzerTestOneInput. Always it becomes
+# a plain test that runs every file of tests/fuzz/corpus/<name>/. Under PTARMIGAN_FUZZERS it is a libFuzzer binary
+# instead, and target `fuzz` runs each of them for PTARMIGAN_FUZZ_SECONDS from that corpus; findings stay in
+# fuzz-findings/ of the build folder.
+set(PTARMIGAN_FUZZ_SECONDS 60 CACHE STRING "How long target fuzz runs each fuzzer")
 function(ptarmigan_fuzzer name)
   cmake_parse_arguments(F "" "" "LIBRARIES" ${ARGN})
   set(source ${PROJECT_SOURCE_DIR}/tests/fuzz/${name}.cc)
@@ -72,6 +74,17 @@ function(ptarmigan_fuzzer name)
     add_executable(${name} ${source})
     target_link_options(${name} PRIVATE -fsanitize=fuzzer)
     target_link_libraries(${name} PRIVATE ${F_LIBRARIES})
+    set(work ${CMAKE_BINARY_DIR}/fuzz-work/${name})
+    set(findings ${CMAKE_BINARY_DIR}/fuzz-findings)
+    file(MAKE_DIRECTORY ${work} ${findings})
+    add_custom_target(fuzz_${name}
+      COMMAND ${name} -max_total_time=${PTARMIGAN_FUZZ_SECONDS} -timeout=20 -rss_limit_mb=2048
+        -print_final_stats=1 -artifact_prefix=${findings}/${name}- ${work} ${corpus}
+      VERBATIM)
+    if(NOT TARGET fuzz)
+      add_custom_target(fuzz)
+    endif()
+    add_dependencies(fuzz fuzz_${name})
   elseif(PTARMIGAN_TESTS)
     add_executable(${name} ${source} ${PROJECT_SOURCE_DIR}/tests/fuzz/corpus_main.cc)
     target_link_libraries(${name} PRIVATE ${F_LIBRARIES})
