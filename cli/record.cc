@@ -1,0 +1,346 @@
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <atomic>
+#include <charconv>
+#include <csignal>
+#include <memory>
+#include <optional>
+
+#include "base/file.h"
+#include "base/log.h"
+#include "base/str_format.h"
+#include "base/thread_pool.h"
+#include "cli/common_options.h"
+#include "decode/perf_data_writer.h"
+#include "decode/record_stream.h"
+#include "elf/elf_file.h"
+#include "export/formats.h"
+#include "hw/capabilities.h"
+#include "hw/child_process.h"
+#include "hw/event_spec.h"
+#include "hw/perf_session.h"
+#include "pipeline/sample_pipeline.h"
+#include "web/embedded.h"
+
+namespace ptarmigan::cli {
+namespace {
+
+struct RecordOptions {
+  std::vector<std::string> pids;
+  bool all_cpus = false;
+  std::string cgroup;
+  uint64_t frequency_hz = 0;
+  uint64_t period = 0;
+  std::vector<std::string> events;
+  std::string duration;
+  std::string source = "auto";
+  std::string unwind = "auto";
+  std::string stack_bytes;
+  std::string ring_bytes;
+  std::string output = "ptarmigan.pb.gz";
+  std::string format;
+  TrailingWords command;
+  CommonOptions common;
+};
+
+constexpr uint64_t kFrequencyDefaultHz = 997;
+constexpr int kPollMilliseconds = 100;
+
+// The session that a signal stops. Stop is async-signal-safe.
+std::atomic<PerfSession*> g_session = nullptr;
+
+void StopSession(int) {
+  if (PerfSession* session = g_session.load()) session->Stop();
+}
+
+class StopOnSignal {
+ public:
+  explicit StopOnSignal(PerfSession* session) {
+    g_session = session;
+    struct sigaction action = {};
+    action.sa_handler = StopSession;
+    action.sa_flags = SA_RESTART;
+    for (const int signal : kSignals) sigaction(signal, &action, nullptr);
+  }
+  ~StopOnSignal() {
+    // A second Ctrl-C while the profile is being made ends the program at once.
+    for (const int signal : kSignals) std::signal(signal, SIG_DFL);
+    g_session = nullptr;
+  }
+  StopOnSignal(const StopOnSignal&) = delete;
+  StopOnSignal& operator=(const StopOnSignal&) = delete;
+
+ private:
+  static constexpr int kSignals[] = {SIGINT, SIGTERM};
+};
+
+Result<std::vector<int32_t>> ParsePids(const std::vector<std::string>& texts) {
+  std::vector<int32_t> pids;
+  for (const std::string& text : texts) {
+    std::string_view rest = text;
+    while (!rest.empty()) {
+      const std::string_view word = rest.substr(0, rest.find(','));
+      rest.remove_prefix(std::min(word.size() + 1, rest.size()));
+      int32_t pid = 0;
+      const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), pid);
+      if (error != std::errc() || end != word.data() + word.size() || pid <= 0) {
+        return Error{ErrorCode::kInvalidInput, StrFormat("-p {}: not a process id", text)};
+      }
+      pids.push_back(pid);
+    }
+  }
+  return pids;
+}
+
+// The events of --source, which must be one that this host has.
+Result<std::vector<EventSpec>> EventsOfSource(const RecordOptions& options) {
+  if (!options.events.empty()) {
+    std::vector<EventSpec> events;
+    for (const std::string& text : options.events) {
+      TRY_ASSIGN(std::vector<EventSpec> more, ParseEventList(text));
+      std::ranges::move(more, std::back_inserter(events));
+    }
+    return events;
+  }
+  const Capabilities capabilities = ProbeCapabilities();
+  std::string name = options.source;
+  if (name == "auto") {
+    const SourceCapability* cycles = capabilities.FindSource("cycles");
+    name = cycles != nullptr && cycles->available ? "cycles" : "cpu-clock";
+  }
+  const SourceCapability* source = capabilities.FindSource(name);
+  if (source == nullptr) {
+    return Error{ErrorCode::kInvalidInput, StrFormat("--source {}: no such source", name)};
+  }
+  if (!source->available) {
+    return Error{ErrorCode::kUnavailable,
+                 StrFormat("--source {}: {}{}{}", name, source->reason,
+                           source->remedy.empty() ? "" : "; ", source->remedy)};
+  }
+  if (name != "cpu-clock" && name != "task-clock" && name != "cycles") {
+    return Error{ErrorCode::kUnsupported, StrFormat("--source {}: this build records cpu-clock, "
+                                                    "task-clock, cycles and events given with -e",
+                                                    name)};
+  }
+  return ParseEventList(name);
+}
+
+BuildId ReadBuildId(const std::string& path) {
+  const auto file = ElfFile::Open(path);
+  return file ? (*file)->build_id() : BuildId();
+}
+
+Status SetTarget(const RecordOptions& options, const std::optional<ChildProcess>& child,
+                 PerfTarget* target) {
+  const int given = (options.pids.empty() ? 0 : 1) + (options.all_cpus ? 1 : 0) +
+                    (options.cgroup.empty() ? 0 : 1) + (options.command.empty() ? 0 : 1);
+  if (given != 1) {
+    return Error{ErrorCode::kInvalidInput,
+                 "say what to record with exactly one of: -p PID, -a, --cgroup PATH, -- COMMAND"};
+  }
+  if (options.all_cpus) target->kind = PerfTarget::Kind::kAllCpus;
+  if (!options.cgroup.empty()) {
+    target->kind = PerfTarget::Kind::kCgroup;
+    target->cgroup_path = options.cgroup;
+  }
+  if (!options.pids.empty()) {
+    target->kind = PerfTarget::Kind::kPids;
+    TRY_ASSIGN(target->pids, ParsePids(options.pids));
+  }
+  if (child) {
+    target->kind = PerfTarget::Kind::kCommand;
+    target->pids = {child->pid()};
+  }
+  return OkStatus();
+}
+
+Result<PerfSessionOptions> MakeSessionOptions(const RecordOptions& options,
+                                              const std::optional<ChildProcess>& child) {
+  PerfSessionOptions session;
+  TRY(SetTarget(options, child, &session.target));
+  TRY_ASSIGN(session.events, EventsOfSource(options));
+  if (options.period > 0) session.period = options.period;
+  session.frequency_hz = options.frequency_hz > 0 ? options.frequency_hz : kFrequencyDefaultHz;
+  if (options.unwind == "lbr") {
+    return Error{ErrorCode::kUnsupported, "--unwind lbr: this build unwinds by fp and cfi"};
+  }
+  if (options.unwind == "fp") {
+    session.call_chain = CallChainMode::kFramePointers;
+  } else {
+    session.call_chain = CallChainMode::kKernel;
+    session.stack_user_bytes = kStackBytesDefault;
+    if (!options.stack_bytes.empty()) {
+      TRY_ASSIGN(const uint64_t bytes, ParseSize(options.stack_bytes));
+      if (bytes == 0 || bytes > kStackBytesMax) {
+        return Error{ErrorCode::kInvalidInput, StrFormat("--stack-bytes: 1 to {}", kStackBytesMax)};
+      }
+      session.stack_user_bytes = static_cast<uint32_t>(bytes);
+    }
+  }
+  if (!options.ring_bytes.empty()) {
+    TRY_ASSIGN(session.ring_bytes, ParseSize(options.ring_bytes));
+  }
+  session.build_id_of = ReadBuildId;
+  return session;
+}
+
+// Polls until the target ended, the time is over or a signal came.
+Status PollUntilEnd(PerfSession& session, RawRecordSink& sink,
+                    std::optional<std::chrono::nanoseconds> duration,
+                    std::optional<ChildProcess>& child, ProgressBar& bar) {
+  const StopOnSignal stop_on_signal(&session);
+  TRY(session.Poll(sink, 0));  // what was there before
+  if (child) {
+    TRY(child->Start());
+  } else {
+    TRY(session.Enable());
+  }
+  const auto start = std::chrono::steady_clock::now();
+  for (;;) {
+    TRY_ASSIGN(const PollOutcome outcome, session.Poll(sink, kPollMilliseconds));
+    if (outcome == PollOutcome::kEnd) return OkStatus();
+    const auto elapsed = std::chrono::steady_clock::now() - start;
+    if (duration && elapsed >= *duration) session.Stop();
+    bar.Update(duration ? std::min(1.0, static_cast<double>(elapsed.count()) /
+                                            static_cast<double>(duration->count()))
+                        : -1,
+               session.statistics().samples);
+  }
+}
+
+void PrintSummary(const PerfSession& session, const LossLedger* losses, const std::string& output) {
+  const PerfSessionStatistics statistics = session.statistics();
+  const uint64_t kept = losses != nullptr ? losses->kept() : statistics.samples;
+  const uint64_t lost =
+      losses != nullptr ? losses->Lost() : statistics.lost_records + statistics.lost_samples;
+  const double processors = static_cast<double>(UsableProcessors());
+  const double overhead = statistics.elapsed_ns == 0
+                              ? 0
+                              : 100.0 * static_cast<double>(statistics.cpu_ns) /
+                                    static_cast<double>(statistics.elapsed_ns) / processors;
+  std::string reasons;
+  if (losses != nullptr && lost > 0) reasons = StrFormat(" ({})", losses->Sentence());
+  LogNotice(
+      StrFormat("{}: {} samples kept, {} lost{}, {} throttled; overhead {:.2f} % of {:.0f} CPUs "
+                "(this process, without the kernel's part)",
+                output, kept, lost, reasons, statistics.throttles, overhead, processors));
+}
+
+Status RecordRaw(const RecordOptions& options, PerfSession& session,
+                 std::optional<std::chrono::nanoseconds> duration,
+                 std::optional<ChildProcess>& child) {
+  PerfDataWriterOptions writer_options;
+  TRY_ASSIGN(const std::unique_ptr<PerfDataWriter> writer,
+             PerfDataWriter::Create(options.output, session.description(), writer_options));
+  ProgressBar bar("recording");
+  TRY(PollUntilEnd(session, *writer, duration, child, bar));
+  bar.Done();
+  TRY(writer->Finish());
+  PrintSummary(session, nullptr, options.output);
+  return OkStatus();
+}
+
+Status RecordProfile(const RecordOptions& options, Format format, PerfSession& session,
+                     std::optional<std::chrono::nanoseconds> duration,
+                     std::optional<ChildProcess>& child) {
+  TRY_ASSIGN(ImportOptions import, MakeImportOptions(options.common));
+  import.symbolizer.live = true;
+  if (options.unwind == "cfi") import.pipeline.unwind = UnwindMode::kCfi;
+  Symbolizer symbolizer(import.symbolizer);
+  SamplePipeline pipeline(session.description(), symbolizer, import.pipeline);
+  RecordStream stream(session.description());
+  stream.SetSink(&pipeline);
+  {
+    ProgressBar bar("recording");
+    TRY(PollUntilEnd(session, stream, duration, child, bar));
+  }
+  stream.Finish();
+  const Profile profile = pipeline.Finish(stream.losses());
+  if (profile.samples.empty()) {
+    PrintLosses(profile.losses);
+    return Error{ErrorCode::kUnavailable,
+                 "no samples were taken: the target used no CPU time while it was watched"};
+  }
+  WriteOptions write;
+  write.sample_type = options.common.sample_type;
+  write.html_template = ReportHtmlTemplate();
+  TRY_ASSIGN(OutputFile out, OutputFile::Create(options.output));
+  FileSink sink(&out);
+  TRY(WriteProfile(profile, format, write, &sink));
+  TRY(out.Commit());
+  PrintSummary(session, &profile.losses, options.output);
+  return OkStatus();
+}
+
+Status Record(const RecordOptions& options) {
+  TRY_ASSIGN(const Format format, options.format.empty() ? FormatFromPath(options.output)
+                                                         : FormatFromName(options.format));
+  std::optional<std::chrono::nanoseconds> duration;
+  if (!options.duration.empty()) {
+    TRY_ASSIGN(duration, ParseDuration(options.duration));
+  }
+  std::optional<ChildProcess> child;
+  if (!options.command.empty()) {
+    TRY_ASSIGN(child, ChildProcess::Fork({.argv = options.command}));
+  }
+  TRY_ASSIGN(PerfSessionOptions session_options, MakeSessionOptions(options, child));
+  TRY_ASSIGN(const std::unique_ptr<PerfSession> session,
+             PerfSession::Open(std::move(session_options)));
+  for (const std::string& note : session->notes()) LogWarning(note);
+  const Status status = format == Format::kPerfData
+                            ? RecordRaw(options, *session, duration, child)
+                            : RecordProfile(options, format, *session, duration, child);
+  // The command outlives a --duration: it is ours to end, politely.
+  if (child && child->started() && !child->TryWait()) {
+    child->Signal(SIGTERM);
+    child->Wait(2000);
+  }
+  return status;
+}
+
+}  // namespace
+
+void AddRecord(CLI::App* app, const TrailingWords& trailing, VerbFunction* chosen) {
+  auto options = std::make_shared<RecordOptions>();
+  CLI::App* verb = app->add_subcommand("record", "Sample and write a profile");
+  verb->add_option("-p,--pid", options->pids, "These processes, with their threads and children")
+      ->type_name("PID");
+  verb->add_flag("-a,--all-cpus", options->all_cpus, "The whole machine");
+  verb->add_option("--cgroup", options->cgroup, "The processes of a control group")
+      ->type_name("PATH");
+  verb->add_option("-F,--frequency", options->frequency_hz,
+                   "Samples per second and CPU (default 997)")
+      ->type_name("HZ")
+      ->check(CLI::PositiveNumber);
+  verb->add_option("-c,--period", options->period, "One sample per so many events")
+      ->type_name("PERIOD")
+      ->check(CLI::PositiveNumber);
+  verb->add_option("-e,--event", options->events, "What to count, as perf names it")
+      ->type_name("EVENT");
+  verb->add_option("--duration", options->duration,
+                   "How long, e.g. 30s; without it until Ctrl-C or the end of the target")
+      ->type_name("TIME");
+  verb->add_option("--source", options->source, "auto, or one that `doctor` lists")
+      ->capture_default_str();
+  verb->add_option("--unwind", options->unwind, "auto, fp, cfi or lbr")
+      ->check(CLI::IsMember({"auto", "fp", "cfi", "lbr"}))
+      ->capture_default_str();
+  verb->add_option("--stack-bytes", options->stack_bytes,
+                   "Stack copied per sample for unwinding by cfi (default 16k)")
+      ->type_name("SIZE");
+  verb->add_option("--ring", options->ring_bytes, "Size of each CPU's ring")->type_name("SIZE");
+  verb->add_option("-o,--output", options->output, "Where to write; the suffix chooses the format")
+      ->capture_default_str()
+      ->type_name("FILE");
+  verb->add_option("--to", options->format, "The format, whatever the suffix");
+  AddCommonOptions(verb, &options->common);
+  verb->callback([options, &trailing, chosen] {
+    options->command = trailing;
+    *chosen = [options] {
+      const Status status = Record(*options);
+      return status ? kExitDone : Fail(status.error());
+    };
+  });
+}
+
+}  // namespace ptarmigan::cli

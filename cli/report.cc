@@ -1,0 +1,120 @@
+#include <CLI/CLI.hpp>
+#include <memory>
+
+#include "base/str_format.h"
+#include "cli/common_options.h"
+#include "decode/perf_data_file.h"
+#include "pipeline/event_table.h"
+#include "query/render.h"
+
+namespace ptarmigan::cli {
+namespace {
+
+struct ReportOptions {
+  std::vector<std::string> inputs;
+  std::string view = "top";
+  std::string kind;
+  size_t limit = 0;  // 0: the view's own default
+  double share_min_percent = -1;
+  SampleFilter filter;
+  bool json = false;
+  CommonOptions common;
+};
+
+constexpr size_t kTopRowsText = 40;
+constexpr size_t kTreeNodesText = 400;
+constexpr double kTreeSharePercentText = 0.5;
+
+Status PrintEvents(const ReportOptions& options) {
+  EventKind kind = EventKind::kAny;
+  if (options.kind == "sample") kind = EventKind::kSample;
+  if (options.kind == "branch") kind = EventKind::kBranch;
+  for (const std::string& input : options.inputs) {
+    TRY_ASSIGN(const std::unique_ptr<EventSource> source, OpenPerfData(input));
+    TRY(WriteEventTable(*source, kind, WriteStandardOutput));
+    PrintLosses(source->losses());
+  }
+  return OkStatus();
+}
+
+Status PrintTop(const ReportOptions& options, const Profile& profile, const EntityTable& entities,
+                const RenderOptions& render) {
+  TRY_ASSIGN(const std::vector<bool> selected, SelectSamples(profile, entities, options.filter));
+  TopOptions top_options{.order_by = render.sample_type};
+  if (options.limit > 0)
+    top_options.rows_max = options.limit;
+  else if (!options.json)
+    top_options.rows_max = kTopRowsText;
+  const TopTable top = MakeTop(profile, entities, selected, top_options);
+  return WriteStandardOutput(options.json ? RenderTopJson(profile, entities, top)
+                                          : RenderTopText(profile, entities, top, render));
+}
+
+Status PrintTree(const ReportOptions& options, const Profile& profile, const EntityTable& entities,
+                 const RenderOptions& render) {
+  TRY_ASSIGN(const std::vector<bool> selected, SelectSamples(profile, entities, options.filter));
+  TreeOptions tree_options{.sample_type = render.sample_type,
+                           .from_leaf = options.view == "callers"};
+  if (options.limit > 0)
+    tree_options.nodes_max = options.limit;
+  else if (!options.json)
+    tree_options.nodes_max = kTreeNodesText;
+  double percent = options.share_min_percent;
+  if (percent < 0) percent = options.json ? 0.0 : kTreeSharePercentText;
+  tree_options.share_min = percent / 100;
+  const CallTree tree = MakeCallTree(profile, entities, selected, tree_options);
+  return WriteStandardOutput(options.json
+                                 ? RenderTreeJson(profile, entities, tree, render.sample_type)
+                                 : RenderTreeText(profile, entities, tree, render));
+}
+
+Status Report(const ReportOptions& options) {
+  if (options.view == "events") return PrintEvents(options);
+  TRY_ASSIGN(const ImportOptions import, MakeImportOptions(options.common));
+  TRY_ASSIGN(const Profile profile, ReadProfiles(options.inputs, import));
+  RenderOptions render{.colour = UseColour(), .width = TerminalWidth()};
+  TRY_ASSIGN(render.sample_type, profile.SampleTypeIndex(options.common.sample_type));
+  const EntityTable entities(profile);
+  if (options.view == "top") {
+    TRY(PrintTop(options, profile, entities, render));
+  } else if (options.view == "quality") {
+    TRY(WriteStandardOutput(options.json ? RenderQualityJson(profile)
+                                         : RenderQualityText(profile, render)));
+  } else {
+    TRY(PrintTree(options, profile, entities, render));
+  }
+  PrintLosses(profile.losses);
+  return OkStatus();
+}
+
+}  // namespace
+
+void AddReport(CLI::App* app, VerbFunction* chosen) {
+  auto options = std::make_shared<ReportOptions>();
+  CLI::App* verb = app->add_subcommand("report", "Show what recordings and profiles say");
+  verb->add_option("inputs", options->inputs, "Recordings and profiles of any format")
+      ->required()
+      ->type_name("IN");
+  verb->add_option("--view", options->view, "top, tree, callers, events or quality")
+      ->check(CLI::IsMember({"top", "tree", "callers", "events", "quality"}))
+      ->capture_default_str();
+  verb->add_option("--kind", options->kind, "For the events view: sample or branch")
+      ->check(CLI::IsMember({"sample", "branch"}));
+  verb->add_option("--limit", options->limit, "At most so many rows");
+  verb->add_option("--min-share", options->share_min_percent,
+                   "Hide tree branches below this percentage");
+  verb->add_option("--focus", options->filter.focus, "Only stacks with a function that matches")
+      ->type_name("RE");
+  verb->add_option("--ignore", options->filter.ignore, "No stacks with a function that matches")
+      ->type_name("RE");
+  verb->add_flag("--json", options->json, "JSON instead of text");
+  AddCommonOptions(verb, &options->common);
+  verb->callback([options, chosen] {
+    *chosen = [options] {
+      const Status status = Report(*options);
+      return status ? kExitDone : Fail(status.error());
+    };
+  });
+}
+
+}  // namespace ptarmigan::cli

@@ -1,0 +1,460 @@
+#include "pipeline/sample_pipeline.h"
+
+#include <absl/container/flat_hash_map.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "base/str_format.h"
+#include "model/address_space.h"
+#include "model/profile_builder.h"
+#include "model/stack.h"
+#include "pipeline/internal/profile_assembly.h"
+#include "pipeline/internal/stack_table.h"
+#include "pipeline/internal/user_unwinder.h"
+
+namespace ptarmigan {
+namespace {
+
+using internal::EventColumn;
+using internal::StackTable;
+
+// A stack as the table holds it, with how it was found.
+struct FoundStack {
+  uint32_t id = 0;
+  StackOrigin origin = StackOrigin::kNone;
+  StackEnd end = StackEnd::kComplete;
+};
+
+// What makes two samples' label sets equal.
+struct LabelKey {
+  uint64_t thread_version = 0;
+  uint64_t cgroup_id = 0;
+  uint32_t cpu = 0;
+  StackOrigin origin = StackOrigin::kNone;
+  StackEnd end = StackEnd::kComplete;
+  bool operator==(const LabelKey&) const = default;
+  template <typename H>
+  friend H AbslHashValue(H state, const LabelKey& key) {
+    return H::combine(std::move(state), key.thread_version, key.cgroup_id, key.cpu, key.origin,
+                      key.end);
+  }
+};
+
+CpuMode ModeOfMarker(uint64_t marker) {
+  switch (marker) {
+    case kContextHypervisor:
+      return CpuMode::kHypervisor;
+    case kContextKernel:
+      return CpuMode::kKernel;
+    case kContextUser:
+    case kContextUserDeferred:
+      return CpuMode::kUser;
+    case kContextGuest:
+    case kContextGuestKernel:
+      return CpuMode::kGuestKernel;
+    case kContextGuestUser:
+      return CpuMode::kGuestUser;
+    default:
+      return CpuMode::kUnknown;
+  }
+}
+
+bool HasFilePositions(const CodeObject& object) {
+  return object.kind == CodeObject::Kind::kFile || object.kind == CodeObject::Kind::kVdso;
+}
+
+}  // namespace
+
+class SamplePipeline::Impl {
+ public:
+  // Resolved kernel-made chains are remembered up to this many, then forgotten together.
+  static constexpr size_t kChainCacheMax = size_t{1} << 18;
+  static constexpr size_t kLabelCacheMax = size_t{1} << 18;
+
+  Impl(const RecordingDescription& description, Symbolizer& symbolizer,
+       const PipelineOptions& options)
+      : description_(description),
+        symbolizer_(symbolizer),
+        options_(options),
+        unwinder_(description, symbolizer, options.unwind, processes_, hints_) {
+    for (const BuildIdEvent& id : description.build_ids) {
+      processes_.objects().RememberBuildId(id.path, id.build_id);
+    }
+  }
+
+  void OnSample(const CapturedSample& sample);
+  void OnMmap(const MmapEvent& event);
+  Profile Finish(const LossLedger& source_losses);
+
+  ProcessTable processes_;
+  std::unordered_map<uint64_t, std::string> cgroups_;
+  uint64_t throttles_ = 0;
+  LossLedger losses_;
+
+ private:
+  FoundStack FindStack(const CapturedSample& sample, Process& process);
+  FoundStack FindStackByChain(const CapturedSample& sample, Process& process);
+  FoundStack FindStackByUnwinding(const CapturedSample& sample, Process& process);
+  // Appends the places of the chain's part that `wanted` accepts; returns how it ended.
+  StackEnd AppendChain(const CapturedSample& sample, Process& process, bool kernel_only);
+  void AppendLbrStack(const CapturedSample& sample, Process& process);
+  void AppendLeafCaller(const CapturedSample& sample, Process& process);
+  // False if no mapping covers the address (it is kept in a catch-all object).
+  bool AppendPlace(Process& process, CpuMode mode, uint64_t address, bool is_caller);
+  LabelSetId FindLabels(const CapturedSample& sample, const Process& process, const Thread& thread,
+                        const FoundStack& stack);
+  EventColumn& ColumnOf(uint32_t event);
+  void DescribeProfile(Profile* profile);
+  void AddComments(ProfileBuilder* builder);
+
+  const RecordingDescription& description_;
+  Symbolizer& symbolizer_;
+  PipelineOptions options_;
+  internal::ObjectHints hints_;
+  internal::UserUnwinder unwinder_;
+  StackTable table_;
+  ProfileBuilder builder_;  // holds the label sets while samples arrive
+  std::vector<EventColumn> columns_;
+  absl::flat_hash_map<Hash128, FoundStack, Hash128Hasher> chain_cache_;
+  absl::flat_hash_map<LabelKey, LabelSetId> label_cache_;
+  std::vector<uint32_t> places_;  // scratch: the stack being made, leaf first
+  std::vector<Profile::Label> labels_;
+  uint64_t first_ns_ = 0;
+  uint64_t last_ns_ = 0;
+  std::map<std::string, uint64_t> stacks_cut_;
+  uint64_t stacks_complete_ = 0;
+};
+
+EventColumn& SamplePipeline::Impl::ColumnOf(uint32_t event) {
+  while (columns_.size() <= event) {
+    EventColumn& column = columns_.emplace_back();
+    const size_t index = columns_.size() - 1;
+    if (index < description_.events.size()) {
+      const EventDescription& described = description_.events[index];
+      column.total.name = described.name;
+      column.is_clock = IsClockEvent(described.attr);
+      column.is_dummy = IsDummyEvent(described.attr);
+    } else {
+      column.total.name = StrFormat("event_{}", index);
+    }
+  }
+  return columns_[event];
+}
+
+void SamplePipeline::Impl::OnSample(const CapturedSample& sample) {
+  losses_.Capture();
+  EventColumn& column = ColumnOf(sample.event);
+  ++column.total.samples;
+  if (__builtin_add_overflow(column.total.period_sum, sample.period, &column.total.period_sum)) {
+    column.total.period_sum = UINT64_MAX;
+  }
+  if (sample.identity.has_time) {
+    if (first_ns_ == 0) first_ns_ = sample.identity.time_ns;
+    last_ns_ = std::max(last_ns_, sample.identity.time_ns);
+  }
+  if (column.is_dummy) {
+    losses_.Lose(LossStage::kFilter, LossReason::kDummyEvent);
+    return;
+  }
+  if (options_.memory_bytes_max > 0 && table_.MemoryBytes() > options_.memory_bytes_max) {
+    losses_.Lose(LossStage::kBuild, LossReason::kLimit);
+    return;
+  }
+  losses_.Keep();
+  Process& process = processes_.Find(sample.identity.pid);
+  const FoundStack stack = FindStack(sample, process);
+  if (stack.end == StackEnd::kComplete) {
+    ++stacks_complete_;
+  } else {
+    ++stacks_cut_[std::string(StackEndName(stack.end))];
+  }
+  const Thread& thread = processes_.FindThread(sample.identity.pid, sample.identity.tid);
+  table_.Add(stack.id, FindLabels(sample, process, thread, stack), sample.event, sample.period);
+}
+
+FoundStack SamplePipeline::Impl::FindStack(const CapturedSample& sample, Process& process) {
+  if (unwinder_.CanUnwind(sample)) return FindStackByUnwinding(sample, process);
+  return FindStackByChain(sample, process);
+}
+
+FoundStack SamplePipeline::Impl::FindStackByUnwinding(const CapturedSample& sample,
+                                                      Process& process) {
+  places_.clear();
+  if (sample.has_chain) {
+    AppendChain(sample, process, /*kernel_only=*/true);
+  } else if (sample.cpumode == CpuMode::kKernel) {
+    AppendPlace(process, CpuMode::kKernel, sample.ip.value, /*is_caller=*/false);
+  }
+  const internal::UserUnwinder::Walk walk = unwinder_.Unwind(sample, process);
+  for (const WalkedFrame& frame : walk.frames) {
+    if (places_.size() >= kFramesMax) break;
+    AppendPlace(process, CpuMode::kUser, frame.pc.value, frame.is_return_address);
+  }
+  return {table_.InternStack(places_), walk.origin, walk.end};
+}
+
+FoundStack SamplePipeline::Impl::FindStackByChain(const CapturedSample& sample, Process& process) {
+  const bool by_lbr = sample.has_branches && unwinder_.IsLbrCallStack(sample.event);
+  if (!sample.has_chain && !by_lbr) {
+    places_.clear();
+    StackEnd end = StackEnd::kComplete;
+    if (sample.has_ip && !AppendPlace(process, sample.cpumode, sample.ip.value, false)) {
+      end = StackEnd::kNoMapping;
+    }
+    return {table_.InternStack(places_), StackOrigin::kNone, end};
+  }
+  if (by_lbr) {
+    places_.clear();
+    AppendChain(sample, process, /*kernel_only=*/true);
+    AppendLbrStack(sample, process);
+    return {table_.InternStack(places_), StackOrigin::kLbr, StackEnd::kComplete};
+  }
+  // The same addresses in the same address spaces give the same stack.
+  const uint64_t spaces[] = {process.space.generation(), processes_.kernel().generation(),
+                             sample.ip.value, static_cast<uint64_t>(sample.cpumode)};
+  const Hash128 spaces_hash = HashBytes128(std::as_bytes(std::span(spaces)));
+  Hash128 key = HashBytes128(std::as_bytes(std::span(sample.chain)), spaces_hash.low);
+  key.high ^= spaces_hash.high;
+  const auto cached = chain_cache_.find(key);
+  if (cached != chain_cache_.end()) return cached->second;
+
+  places_.clear();
+  const StackEnd end = AppendChain(sample, process, /*kernel_only=*/false);
+  const FoundStack found{table_.InternStack(places_), StackOrigin::kKernelChain, end};
+  if (chain_cache_.size() >= kChainCacheMax) chain_cache_.clear();
+  chain_cache_.emplace(key, found);
+  return found;
+}
+
+StackEnd SamplePipeline::Impl::AppendChain(const CapturedSample& sample, Process& process,
+                                           bool kernel_only) {
+  CpuMode mode = sample.cpumode;
+  bool exact = true;  // the next address is where code was interrupted, not a return address
+  bool leaf = true;
+  StackEnd end = StackEnd::kComplete;
+  for (const uint64_t entry : sample.chain) {
+    if (IsContextMarker(entry)) {
+      mode = ModeOfMarker(entry);
+      exact = true;
+      continue;
+    }
+    const bool is_leaf = std::exchange(leaf, false);
+    if (kernel_only && mode != CpuMode::kKernel) continue;
+    if (places_.size() >= kFramesMax) return StackEnd::kFrameLimit;
+    // The first address repeats the sample's own, which is the more precise one where they differ.
+    const uint64_t address = is_leaf && sample.has_ip ? sample.ip.value : entry;
+    const bool mapped = AppendPlace(process, mode, address, !exact);
+    if (is_leaf) AppendLeafCaller(sample, process);
+    exact = false;
+    // Frame pointers that lead nowhere end in an address outside all code.
+    end = mapped || is_leaf ? StackEnd::kComplete : StackEnd::kNoMapping;
+  }
+  if (leaf && !kernel_only && sample.has_ip) {
+    AppendPlace(process, sample.cpumode, sample.ip.value, false);
+  }
+  const uint16_t limit = description_.events[sample.event].attr.sample_max_stack;
+  if (limit > 0 && places_.size() >= limit) end = StackEnd::kFrameLimit;
+  return end;
+}
+
+void SamplePipeline::Impl::AppendLbrStack(const CapturedSample& sample, Process& process) {
+  // In call-stack mode the entries are the calls that have not returned: `from` is the call instruction itself.
+  // The interrupted user address is the sample's, or for a kernel sample the first user address of its chain.
+  uint64_t user_ip = sample.ip.value;
+  if (sample.cpumode == CpuMode::kKernel) {
+    user_ip = 0;
+    const auto marker = std::ranges::find(sample.chain, kContextUser);
+    if (marker != sample.chain.end() && marker + 1 != sample.chain.end()) user_ip = *(marker + 1);
+    if (user_ip == 0 && !sample.branches.empty()) user_ip = sample.branches.front().to;
+  }
+  if (user_ip != 0) AppendPlace(process, CpuMode::kUser, user_ip, false);
+  for (const BranchRecord& branch : sample.branches) {
+    if (places_.size() >= kFramesMax) return;
+    AppendPlace(process, CpuMode::kUser, branch.from, false);
+  }
+}
+
+void SamplePipeline::Impl::AppendLeafCaller(const CapturedSample& sample, Process& process) {
+  const auto caller = unwinder_.LeafCaller(sample, process);
+  if (!caller) return;
+  // The next entry of the chain, where there is one, may be the same return address already.
+  size_t addresses = 0;
+  for (const uint64_t entry : sample.chain) {
+    if (IsContextMarker(entry)) continue;
+    if (++addresses == 2 && entry == caller->value) return;
+  }
+  AppendPlace(process, CpuMode::kUser, caller->value, /*is_caller=*/true);
+}
+
+bool SamplePipeline::Impl::AppendPlace(Process& process, CpuMode mode, uint64_t address,
+                                       bool is_caller) {
+  // A return address belongs to the call before it.
+  const VirtAddr looked_up{is_caller && address > 0 ? address - 1 : address};
+  const CodeMapping* mapping = processes_.Lookup(process, looked_up, mode);
+  if (mapping == nullptr) {
+    places_.push_back(table_.InternPlace(processes_.objects().Unmapped(mode), address));
+    return false;
+  }
+  const CodeObject& object = *mapping->object;
+  const uint64_t position =
+      HasFilePositions(object) ? mapping->ToFileOffset(looked_up).value : looked_up.value;
+  places_.push_back(table_.InternPlace(mapping->object, position));
+  return true;
+}
+
+LabelSetId SamplePipeline::Impl::FindLabels(const CapturedSample& sample, const Process& process,
+                                            const Thread& thread, const FoundStack& stack) {
+  const bool with_cgroup = options_.label_cgroup && sample.has_cgroup;
+  const bool with_cpu = options_.label_cpu && sample.identity.cpu != RecordIdentity::kNoCpu;
+  const LabelKey key{.thread_version = options_.label_process ? thread.version : 0,
+                     .cgroup_id = with_cgroup ? sample.cgroup_id : 0,
+                     .cpu = with_cpu ? sample.identity.cpu : RecordIdentity::kNoCpu,
+                     .origin = stack.origin,
+                     .end = stack.end};
+  const auto cached = label_cache_.find(key);
+  if (cached != label_cache_.end()) return cached->second;
+
+  labels_.clear();
+  const auto text = [this](std::string_view name, std::string_view value) {
+    if (!value.empty()) {
+      labels_.push_back({.key = builder_.String(name), .text = builder_.String(value)});
+    }
+  };
+  const auto number = [this](std::string_view name, int64_t value, std::string_view unit) {
+    labels_.push_back(
+        {.key = builder_.String(name), .number = value, .number_unit = builder_.String(unit)});
+  };
+  if (options_.label_process && sample.identity.pid >= 0) {
+    number("pid", process.pid, "");
+    number("tid", thread.tid, "");
+    text("comm", thread.comm);
+    if (thread.start_time_ns != 0) {
+      number("thread_start", static_cast<int64_t>(thread.start_time_ns), "nanoseconds");
+    }
+  }
+  if (with_cgroup) {
+    const auto path = cgroups_.find(sample.cgroup_id);
+    text("cgroup", path != cgroups_.end() ? path->second : StrFormat("id:{}", sample.cgroup_id));
+  }
+  if (with_cpu) number("cpu", sample.identity.cpu, "");
+  if (stack.origin != StackOrigin::kNone) text("stack_origin", StackOriginName(stack.origin));
+  if (stack.end != StackEnd::kComplete) text("stack_end", StackEndName(stack.end));
+  if (label_cache_.size() >= kLabelCacheMax) label_cache_.clear();
+  return label_cache_.emplace(key, builder_.LabelSet(labels_)).first->second;
+}
+
+void SamplePipeline::Impl::OnMmap(const MmapEvent& event) {
+  processes_.Apply(event);
+  if (!event.executable || event.pid <= 0) return;
+  const CodeMapping* mapping =
+      processes_.Lookup(processes_.Find(event.pid), event.start, CpuMode::kUser);
+  if (mapping == nullptr) return;
+  const size_t index = mapping->object->index;
+  if (index >= hints_.size()) hints_.resize(index + 1);
+  if (hints_[index].pid == 0) {
+    hints_[index] = {.pid = event.pid, .map_start = mapping->start, .map_end = mapping->end};
+  }
+}
+
+void SamplePipeline::Impl::DescribeProfile(Profile* profile) {
+  // The dominant event's fixed period; 0 where it varies (values are sums of the periods in force).
+  const auto dominant = std::ranges::max_element(columns_, {}, [](const EventColumn& column) {
+    return column.is_dummy ? 0 : column.total.samples;
+  });
+  if (dominant != columns_.end() && dominant->total.samples > 0) {
+    const auto event = static_cast<size_t>(dominant - columns_.begin());
+    profile->period = static_cast<int64_t>(
+        std::min<uint64_t>(dominant->total.period_sum / dominant->total.samples, INT64_MAX));
+    profile->period_type = {
+        profile->strings.Intern(dominant->is_clock ? "cpu" : dominant->total.name),
+        profile->strings.Intern(dominant->is_clock ? "nanoseconds" : "count")};
+    if (event < description_.events.size() && !description_.events[event].attr.freq()) {
+      profile->period = static_cast<int64_t>(description_.events[event].attr.sample_period);
+    }
+  }
+  const uint64_t first_ns =
+      description_.first_sample_ns != 0 ? description_.first_sample_ns : first_ns_;
+  const uint64_t last_ns = std::max(description_.last_sample_ns, last_ns_);
+  if (last_ns > first_ns) profile->duration_ns = static_cast<int64_t>(last_ns - first_ns);
+  if (description_.clock_wall_ns != 0) {
+    profile->time_ns = static_cast<int64_t>(description_.clock_wall_ns + first_ns -
+                                            description_.clock_reference_ns);
+  }
+  for (const EventColumn& column : columns_) profile->events.push_back(column.total);
+  profile->quality.stacks_complete = stacks_complete_;
+  profile->quality.stacks_cut = stacks_cut_;
+}
+
+void SamplePipeline::Impl::AddComments(ProfileBuilder* builder) {
+  Profile& profile = builder->profile();
+  const auto comment = [&](std::string_view key, std::string_view value) {
+    if (!value.empty())
+      profile.comments.push_back(builder->String(StrFormat("{}: {}", key, value)));
+  };
+  comment("host", description_.hostname);
+  comment("source", description_.source);
+  comment("kernel", description_.os_release);
+  comment("cpu", description_.cpu_description);
+  if (throttles_ > 0) {
+    comment("throttled",
+            StrFormat("{} times: the rate was lower than asked for part of the time", throttles_));
+  }
+  if (description_.cut_short)
+    comment("recording", "cut short: the recorder did not finish the file");
+  if (options_.command_line) {
+    std::string line;
+    for (const std::string& word : description_.command_line)
+      line += (line.empty() ? "" : " ") + word;
+    comment("command", line);
+  }
+}
+
+Profile SamplePipeline::Impl::Finish(const LossLedger& source_losses) {
+  // Events without samples are listed with a zero.
+  if (!description_.events.empty()) {
+    ColumnOf(static_cast<uint32_t>(description_.events.size() - 1));
+  }
+  internal::ProfileAssembly assembly(table_, symbolizer_, hints_);
+  AddComments(&builder_);
+  Quality frames;
+  assembly.Fill(columns_, &builder_, &frames);
+  Profile profile = builder_.Finish();
+  DescribeProfile(&profile);
+  profile.quality.Merge(frames);
+  // The source's ledger counts what it delivered as kept; here those are captured or lost on.
+  profile.losses = losses_;
+  for (const LossEntry& entry : source_losses.Entries()) {
+    if (entry.unit == LossUnit::kSamples) profile.losses.Capture(entry.count);
+    profile.losses.Lose(entry.stage, entry.reason, entry.count, entry.unit);
+  }
+  return profile;
+}
+
+SamplePipeline::SamplePipeline(const RecordingDescription& description, Symbolizer& symbolizer,
+                               const PipelineOptions& options)
+    : impl_(std::make_unique<Impl>(description, symbolizer, options)) {}
+SamplePipeline::~SamplePipeline() = default;
+
+void SamplePipeline::OnSample(const CapturedSample& sample) { impl_->OnSample(sample); }
+void SamplePipeline::OnMmap(const MmapEvent& event) { impl_->OnMmap(event); }
+void SamplePipeline::OnComm(const CommEvent& event) { impl_->processes_.Apply(event); }
+void SamplePipeline::OnFork(const TaskEvent& event) { impl_->processes_.ApplyFork(event); }
+void SamplePipeline::OnExit(const TaskEvent& event) { impl_->processes_.ApplyExit(event); }
+void SamplePipeline::OnKsymbol(const KsymbolEvent& event) { impl_->processes_.Apply(event); }
+void SamplePipeline::OnThrottle(const ThrottleEvent& event) {
+  if (event.throttled) ++impl_->throttles_;
+}
+void SamplePipeline::OnCgroup(const CgroupEvent& event) { impl_->cgroups_[event.id] = event.path; }
+void SamplePipeline::OnBuildId(const BuildIdEvent& event) {
+  impl_->processes_.objects().RememberBuildId(event.path, event.build_id);
+  impl_->processes_.objects().AssignBuildId(event.path, event.build_id);
+}
+uint64_t SamplePipeline::samples() const { return impl_->losses_.captured(); }
+
+Profile SamplePipeline::Finish(const LossLedger& source_losses) {
+  return impl_->Finish(source_losses);
+}
+
+}  // namespace ptarmigan

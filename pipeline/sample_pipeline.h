@@ -1,0 +1,75 @@
+// SamplePipeline: events in, Profile out. The one path that `record`, `convert`, `report FILE`, the agent and
+// ingest share: it keeps the address spaces, turns each sample's evidence (kernel chain, user chain, registers and
+// stack) into a stack of places, aggregates, and symbolizes what is distinct once, at the end.
+//
+//   EventSource --events--> SamplePipeline --Finish--> Profile
+//                           | ProcessTable   (who has mapped what, at this moment)
+//                           | user unwinder  (registers + stack bytes -> addresses)
+//                           | StackTable     (places, stacks, rows)
+//                           ' Symbolizer     (places -> functions, inlines, lines)
+//
+// Memory grows with what is distinct, not with the recording's length. One thread; Symbolizer and description must
+// outlive it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "model/event_source.h"
+#include "model/profile.h"
+#include "symbolize/symbolizer.h"
+
+namespace ptarmigan {
+
+enum class UnwindMode : uint8_t {
+  kAuto,  // CFI where there is some, else frame pointers, chosen per frame
+  kFramePointer,
+  kCfi,
+};
+
+struct PipelineOptions {
+  bool label_process = true;  // pid, tid, comm, thread_start
+  bool label_cpu = false;
+  bool label_cgroup = true;
+  bool command_line = false;  // write the recorder's command line into the comments
+  bool symbols = true;
+  UnwindMode unwind = UnwindMode::kAuto;
+  // Of what is aggregated (stacks, rows); 0: no bound. Samples beyond are counted as lost (build limit).
+  uint64_t memory_bytes_max = 0;
+};
+
+class SamplePipeline : public EventSink {
+ public:
+  // Chains longer than this are cut at the root end (frame_limit).
+  static constexpr size_t kFramesMax = 1024;
+
+  SamplePipeline(const RecordingDescription& description, Symbolizer& symbolizer,
+                 const PipelineOptions& options);
+  ~SamplePipeline() override;
+
+  void OnSample(const CapturedSample& sample) override;
+  void OnMmap(const MmapEvent& event) override;
+  void OnComm(const CommEvent& event) override;
+  void OnFork(const TaskEvent& event) override;
+  void OnExit(const TaskEvent& event) override;
+  void OnThrottle(const ThrottleEvent& event) override;
+  void OnKsymbol(const KsymbolEvent& event) override;
+  void OnCgroup(const CgroupEvent& event) override;
+  void OnBuildId(const BuildIdEvent& event) override;
+
+  // Samples so far, for progress.
+  uint64_t samples() const;
+
+  // The profile of everything received. `source_losses` is what the source itself lost; the profile's ledger
+  // balances: captured = kept + lost. Call once.
+  Profile Finish(const LossLedger& source_losses);
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace ptarmigan

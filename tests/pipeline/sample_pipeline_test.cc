@@ -1,0 +1,261 @@
+#include "pipeline/sample_pipeline.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/str_format.h"
+#include "pipeline/import.h"
+#include "tests/fakes/scripted_event_source.h"
+
+namespace ptarmigan {
+namespace {
+
+using ::testing::ElementsAre;
+
+constexpr uint64_t kKernelAddress = 0xffffffff81000000;
+
+class SamplePipelineTest : public ::testing::Test {
+ protected:
+  SamplePipelineTest() { clock_ = source_.AddEvent("cpu-clock", kPerfTypeSoftware, 0); }
+
+  void Map(int32_t pid, uint64_t start, uint64_t length, uint64_t offset, std::string path) {
+    source_.Play([=](EventSink& sink) {
+      MmapEvent event;
+      event.pid = event.tid = pid;
+      event.cpumode = pid == -1 ? CpuMode::kKernel : CpuMode::kUser;
+      event.start = {start};
+      event.length_bytes = length;
+      event.file_offset = {offset};
+      event.path = path;
+      sink.OnMmap(event);
+    });
+  }
+  void Comm(int32_t pid, int32_t tid, std::string comm, bool is_exec = false) {
+    source_.Play([=](EventSink& sink) {
+      sink.OnComm({.identity = {}, .pid = pid, .tid = tid, .comm = comm, .is_exec = is_exec});
+    });
+  }
+  // A sample of `event` whose ip is the chain's first address.
+  void Sample(int32_t pid, std::vector<uint64_t> chain, uint64_t period = 1, uint32_t event = 0) {
+    source_.Play([=](EventSink& sink) {
+      CapturedSample sample;
+      sample.identity.pid = sample.identity.tid = pid;
+      sample.event = event;
+      sample.cpumode =
+          !chain.empty() && chain[0] == kContextKernel ? CpuMode::kKernel : CpuMode::kUser;
+      sample.chain = chain;
+      sample.has_chain = true;
+      sample.ip = {chain.at(1)};
+      sample.has_ip = true;
+      sample.period = period;
+      sink.OnSample(sample);
+    });
+  }
+  Profile Run(PipelineOptions options = {}) {
+    SymbolizerOptions symbolizer_options;
+    symbolizer_options.symbols = false;
+    Symbolizer symbolizer(symbolizer_options);
+    auto profile = ImportRecording(source_, symbolizer, options);
+    EXPECT_TRUE(profile.has_value());
+    EXPECT_TRUE(profile->CheckValid().has_value());
+    EXPECT_TRUE(profile->losses.Balances());
+    return *std::move(profile);
+  }
+  // "file+0xADDRESS" per frame, leaf first.
+  static std::vector<std::string> Frames(const Profile& profile, size_t sample) {
+    std::vector<std::string> frames;
+    for (const LocationId id : profile.Stack(profile.samples[sample].stack)) {
+      const auto& location = profile.locations[id];
+      const auto& mapping = profile.mappings[location.mapping];
+      frames.push_back(StrFormat("{}+0x{:x}", profile.Text(mapping.file),
+                                 location.address - mapping.start.value + mapping.offset.value));
+    }
+    return frames;
+  }
+  static std::string Label(const Profile& profile, size_t sample, std::string_view key) {
+    for (const auto& label : profile.Labels(profile.samples[sample].labels)) {
+      if (profile.Text(label.key) != key) continue;
+      return label.text != 0 ? std::string(profile.Text(label.text)) : std::to_string(label.number);
+    }
+    return "";
+  }
+
+  ScriptedEventSource source_;
+  uint32_t clock_ = 0;
+};
+
+TEST_F(SamplePipelineTest, PlacesReturnAddressesAtTheCallBeforeThem) {
+  Map(1, 0x10000, 0x1000, 0x2000, "/bin/app");
+  Sample(1, {kContextUser, 0x10010, 0x10020});
+  const Profile profile = Run();
+  EXPECT_THAT(Frames(profile, 0), ElementsAre("/bin/app+0x2010", "/bin/app+0x201f"));
+}
+
+TEST_F(SamplePipelineTest, KeepsTheInterruptedUserAddressBehindKernelFramesExact) {
+  Map(-1, kKernelAddress, 0x1000000, kKernelAddress, "[kernel.kallsyms]_text");
+  Map(1, 0x10000, 0x1000, 0, "/bin/app");
+  Sample(1, {kContextKernel, kKernelAddress + 0x10, kKernelAddress + 0x20, kContextUser, 0x10100,
+             0x10200});
+  const Profile profile = Run();
+  EXPECT_THAT(Frames(profile, 0),
+              ElementsAre(StrFormat("[kernel.kallsyms]_text+0x{:x}", kKernelAddress + 0x10),
+                          StrFormat("[kernel.kallsyms]_text+0x{:x}", kKernelAddress + 0x1f),
+                          "/bin/app+0x100", "/bin/app+0x1ff"));
+}
+
+TEST_F(SamplePipelineTest, SharesLocationsBetweenProcesses) {
+  Map(1, 0x10000, 0x1000, 0, "/lib/a.so");
+  Map(2, 0x70000, 0x1000, 0, "/lib/a.so");
+  Sample(1, {kContextUser, 0x10010});
+  Sample(2, {kContextUser, 0x70010});
+  const Profile profile = Run({.label_process = false});
+  EXPECT_EQ(profile.mappings.size(), 1U);
+  EXPECT_EQ(profile.locations.size(), 1U);
+  ASSERT_EQ(profile.samples.size(), 1U);
+  EXPECT_EQ(profile.values, (std::vector<int64_t>{2, 2}));
+}
+
+TEST_F(SamplePipelineTest, SumsPeriodsPerEventAndCountsSamplesOnce) {
+  const uint32_t cycles = source_.AddEvent("cycles:u", kPerfTypeHardware, 0);
+  source_.AddEvent("never", kPerfTypeRaw, 5);
+  Map(1, 0x10000, 0x1000, 0, "/bin/app");
+  Sample(1, {kContextUser, 0x10010}, 1000, clock_);
+  Sample(1, {kContextUser, 0x10010}, 7, cycles);
+  const Profile profile = Run();
+  ASSERT_EQ(profile.sample_types.size(), 3U) << "events without samples have no column";
+  EXPECT_EQ(profile.Text(profile.sample_types[0].type), "samples");
+  EXPECT_EQ(profile.Text(profile.sample_types[1].type), "cpu");
+  EXPECT_EQ(profile.Text(profile.sample_types[1].unit), "nanoseconds");
+  EXPECT_EQ(profile.Text(profile.sample_types[2].type), "cycles:u");
+  EXPECT_EQ(profile.Text(profile.sample_types[2].unit), "count");
+  EXPECT_EQ(profile.Text(profile.default_sample_type), "cpu");
+  EXPECT_EQ(profile.Totals(), (std::vector<int64_t>{2, 1000, 7}));
+  ASSERT_EQ(profile.events.size(), 3U);
+  EXPECT_EQ(profile.events[2], (EventTotal{"never", 0, 0}));
+}
+
+TEST_F(SamplePipelineTest, DropsSamplesOfDummyEventsAndCountsThem) {
+  const uint32_t dummy = source_.AddEvent("dummy:u", kPerfTypeSoftware, 9);
+  Map(1, 0x10000, 0x1000, 0, "/bin/app");
+  Sample(1, {kContextUser, 0x10010});
+  Sample(1, {kContextUser, 0x10010}, 1, dummy);
+  const Profile profile = Run();
+  EXPECT_EQ(profile.losses.Lost(LossStage::kFilter, LossReason::kDummyEvent), 1U);
+  EXPECT_EQ(profile.losses.kept(), 1U);
+  EXPECT_EQ(profile.Text(profile.default_sample_type), "cpu");
+}
+
+TEST_F(SamplePipelineTest, KeepsAddressesThatNoMappingCovers) {
+  Map(1, 0x10000, 0x1000, 0, "/bin/app");
+  Sample(1, {kContextUser, 0x10010, 0x666000, 0x10020});
+  const Profile profile = Run();
+  EXPECT_EQ(Frames(profile, 0).size(), 3U) << "an unknown caller is a marker, not a gap";
+  const auto stack = profile.Stack(profile.samples[0].stack);
+  EXPECT_EQ(profile.locations[stack[1]].address, 0x666000U);
+  EXPECT_EQ(profile.Text(profile.mappings[profile.locations[stack[1]].mapping].file), "[unknown]");
+}
+
+TEST_F(SamplePipelineTest, SaysWhenAChainEndsOutsideAllCode) {
+  Map(1, 0x10000, 0x1000, 0, "/bin/app");
+  Sample(1, {kContextUser, 0x10010, 0x3});
+  const Profile profile = Run();
+  EXPECT_EQ(Label(profile, 0, "stack_end"), "no_mapping");
+  EXPECT_EQ(Label(profile, 0, "stack_origin"), "kernel_chain");
+  EXPECT_EQ(profile.quality.stacks_cut.at("no_mapping"), 1U);
+}
+
+TEST_F(SamplePipelineTest, SeesTheMappingsOfTheSamplesMoment) {
+  Map(1, 0x10000, 0x1000, 0, "/lib/before.so");
+  Sample(1, {kContextUser, 0x10010});
+  Map(1, 0x10000, 0x1000, 0, "/lib/after.so");
+  Sample(1, {kContextUser, 0x10010});
+  const Profile profile = Run();
+  ASSERT_EQ(profile.samples.size(), 2U);
+  EXPECT_THAT(Frames(profile, 0), ElementsAre("/lib/before.so+0x10"));
+  EXPECT_THAT(Frames(profile, 1), ElementsAre("/lib/after.so+0x10"));
+}
+
+TEST_F(SamplePipelineTest, LabelsFollowTheThreadsName) {
+  Map(1, 0x10000, 0x1000, 0, "/bin/app");
+  Comm(1, 1, "before");
+  Sample(1, {kContextUser, 0x10010});
+  Comm(1, 1, "after");
+  Sample(1, {kContextUser, 0x10010});
+  const Profile profile = Run();
+  ASSERT_EQ(profile.samples.size(), 2U);
+  EXPECT_EQ(Label(profile, 0, "comm"), "before");
+  EXPECT_EQ(Label(profile, 1, "comm"), "after");
+  EXPECT_EQ(Label(profile, 1, "pid"), "1");
+}
+
+TEST_F(SamplePipelineTest, CutsChainsAtItsBound) {
+  Map(1, 0x10000, 0x100000, 0, "/bin/app");
+  std::vector<uint64_t> chain = {kContextUser};
+  for (uint64_t i = 0; i <= SamplePipeline::kFramesMax; ++i) chain.push_back(0x10010 + i * 16);
+  Sample(1, chain);
+  const Profile profile = Run();
+  EXPECT_EQ(Frames(profile, 0).size(), SamplePipeline::kFramesMax);
+  EXPECT_EQ(Label(profile, 0, "stack_end"), "frame_limit");
+}
+
+TEST_F(SamplePipelineTest, LosesSamplesWithAReasonAtItsMemoryBound) {
+  Map(1, 0x10000, 0x100000, 0, "/bin/app");
+  for (uint64_t i = 0; i < 100; ++i) Sample(1, {kContextUser, 0x10010 + i * 16});
+  const Profile profile = Run({.memory_bytes_max = 2000});
+  EXPECT_GT(profile.losses.Lost(LossStage::kBuild, LossReason::kLimit), 0U);
+  EXPECT_GT(profile.losses.kept(), 0U);
+}
+
+TEST_F(SamplePipelineTest, UsesBranchStacksAsStacksOnlyInCallStackMode) {
+  const uint32_t lbr = source_.AddEvent("cycles", kPerfTypeHardware, 0);
+  Map(1, 0x10000, 0x1000, 0, "/bin/app");
+  for (const bool call_stack : {false, true}) {
+    source_.Play([=, this](EventSink& sink) {
+      source_.mutable_description().events[lbr].attr.branch_sample_type =
+          call_stack ? kBranchCallStack : 0;
+      CapturedSample sample;
+      sample.identity.pid = sample.identity.tid = 1;
+      sample.event = lbr;
+      sample.cpumode = CpuMode::kUser;
+      sample.ip = {0x10050};
+      sample.has_ip = true;
+      sample.period = 1;
+      sample.branches = {{.from = 0x10010, .to = 0x10040}, {.from = 0x10020, .to = 0x10000}};
+      sample.has_branches = true;
+      sink.OnSample(sample);
+    });
+  }
+  const Profile profile = Run();
+  ASSERT_EQ(profile.samples.size(), 2U);
+  EXPECT_THAT(Frames(profile, 0), ElementsAre("/bin/app+0x50"));
+  EXPECT_THAT(Frames(profile, 1), ElementsAre("/bin/app+0x50", "/bin/app+0x10", "/bin/app+0x20"));
+  EXPECT_EQ(Label(profile, 1, "stack_origin"), "lbr");
+}
+
+TEST_F(SamplePipelineTest, KeepsWhatCameBeforeTheSourceFailed) {
+  Map(1, 0x10000, 0x1000, 0, "/bin/app");
+  Sample(1, {kContextUser, 0x10010});
+  source_.FailAtEnd({ErrorCode::kTruncated, "cut"});
+  EXPECT_EQ(Run().samples.size(), 1U);
+}
+
+TEST_F(SamplePipelineTest, FailsIfTheSourceGaveNothing) {
+  source_.FailAtEnd({ErrorCode::kTruncated, "cut"});
+  SymbolizerOptions options;
+  options.symbols = false;
+  Symbolizer symbolizer(options);
+  const auto profile = ImportRecording(source_, symbolizer, {});
+  ASSERT_FALSE(profile.has_value());
+  EXPECT_EQ(profile.error().code, ErrorCode::kTruncated);
+}
+
+TEST_F(SamplePipelineTest, CountsWhatTheSourceLost) {
+  Map(1, 0x10000, 0x1000, 0, "/bin/app");
+  Sample(1, {kContextUser, 0x10010});
+  source_.mutable_losses().Lose(LossStage::kKernel, LossReason::kRingFull, uint64_t{1} << 40);
+  const Profile profile = Run();
+  EXPECT_EQ(profile.losses.captured(), (uint64_t{1} << 40) + 1);
+}
+
+}  // namespace
+}  // namespace ptarmigan
