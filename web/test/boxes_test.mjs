@@ -5,9 +5,11 @@ import {composeFrame, fitLabel, hitAt, kRunPx} from '../src/engine/frame.ts';
 import {linksOf} from '../src/engine/tree.ts';
 import {parseProfile} from '../src/profile/parse.ts';
 import {symbolFills, treeModel} from '../src/ui/graph_model.ts';
-import {kFillFaint, kFillFound, kFillRun} from '../src/engine/palette.ts';
+import {kFillFaint, kFillFound, kFillPartly, kFillRun} from '../src/engine/palette.ts';
 import {synthetic} from './sample.mjs';
 
+const large = parseProfile(JSON.stringify(synthetic({nodes: 10_000})));
+const large_model = treeModel(large, symbolFills(large.symbols), large.tree, 0, false);
 const shape = (levels) => ({size: levels.length, level: Int32Array.from(levels), ...linksOf(Int32Array.from(levels))});
 const rows = (boxes) => Array.from({length: boxes.rows}, (_, r) =>
   Array.from({length: boxes.first[r + 1] - boxes.first[r]}, (_, k) => {
@@ -130,14 +132,13 @@ test('a hit on merged boxes tells the run and its widest box', () => {
 });
 
 test('every rectangle of a large profile lies in the view, rows hold no overlap, and merging is worth it', () => {
-  const profile = parseProfile(JSON.stringify(synthetic({nodes: 20_000})));
-  const model = treeModel(profile, symbolFills(profile.symbols), profile.tree, 0, false);
-  assert.equal(model.boxes.x.length, 20_000);
+  const [profile, model] = [large, large_model];
+  assert.equal(model.boxes.x.length, 10_000);
   const everything = view({x_to: model.boxes.x_max, width_px: 1280, height_px: 5000});
   for (const matched of [null, new Uint8Array(profile.symbols.count)]) {
     const frame = composeFrame(model.boxes, everything, model.look(matched), six);
-    assert.equal(frame.boxes, 20_000);
-    assert.ok(frame.count < 10_000, `${frame.count} rectangles`);
+    assert.equal(frame.boxes, 10_000);
+    assert.ok(frame.count < 6_000, `${frame.count} rectangles`);
     const spans = new Map();
     for (const rects of frame.rects) {
       for (let i = 0; i < rects.length; i += 3) {
@@ -153,12 +154,12 @@ test('every rectangle of a large profile lies in the view, rows hold no overlap,
   }
 });
 
-test('a run with a match is shown as found, one without is faint, without a search it is grey', () => {
-  const profile = parseProfile(JSON.stringify(synthetic({nodes: 20_000})));
-  const model = treeModel(profile, symbolFills(profile.symbols), profile.tree, 0, false);
+test('a run is found, partly found or faint by how much of it matches, and grey without a search', () => {
+  const [profile, model] = [large, large_model];
   const matched = new Uint8Array(profile.symbols.count);
   matched[profile.tree.symbol[model.boxes.id[500]]] = 1;
-  assert.equal(model.look(matched).runFill(490, 510), kFillFound);
+  assert.equal(model.look(matched).runFill(500, 500), kFillFound);
+  assert.equal(model.look(matched).runFill(490, 510), kFillPartly);
   assert.equal(model.look(new Uint8Array(profile.symbols.count)).runFill(490, 510), kFillFaint);
   assert.equal(model.look(null).runFill(490, 510), kFillRun);
 });

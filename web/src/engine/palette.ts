@@ -14,19 +14,19 @@ export const kChangeSteps = 11;
 export const kKindColours: Record<Theme, Record<Kind, Rgb>> = {
   light: {
     own: [246, 196, 92],
-    runtime: [90, 184, 148],
-    libc: [134, 201, 243],
-    library: [181, 160, 222],
-    kernel: [222, 118, 82],
-    unknown: [205, 205, 205],
+    runtime: [79, 169, 139],
+    libc: [161, 215, 255],
+    library: [165, 140, 222],
+    kernel: [221, 118, 81],
+    unknown: [210, 210, 210],
   },
   dark: {
     own: [222, 172, 70],
-    runtime: [72, 160, 127],
-    libc: [112, 179, 222],
-    library: [160, 139, 203],
-    kernel: [204, 102, 68],
-    unknown: [150, 150, 150],
+    runtime: [78, 150, 115],
+    libc: [123, 192, 234],
+    library: [134, 125, 207],
+    kernel: [204, 110, 66],
+    unknown: [181, 181, 181],
   },
 };
 
@@ -36,6 +36,8 @@ interface Plain {
   /** What a search did not match. */
   faint: Rgb;
   found: Rgb;
+  /** Runs of which less than half matches. */
+  partly: Rgb;
   less: Rgb;
   same: Rgb;
   more: Rgb;
@@ -43,11 +45,11 @@ interface Plain {
 
 export const kPlain: Record<Theme, Plain> = {
   light: {
-    run: [178, 178, 178], faint: [226, 226, 226], found: [204, 121, 190],
-    less: [40, 120, 190], same: [222, 222, 222], more: [226, 110, 20],
+    run: [178, 178, 178], faint: [226, 226, 226], found: [204, 121, 190], partly: [228, 190, 221],
+    less: [70, 148, 214], same: [222, 222, 222], more: [226, 110, 20],
   },
   dark: {
-    run: [104, 108, 114], faint: [58, 62, 69], found: [214, 128, 198],
+    run: [104, 108, 114], faint: [58, 62, 69], found: [214, 128, 198], partly: [120, 84, 117],
     less: [86, 164, 230], same: [82, 86, 93], more: [240, 140, 50],
   },
 };
@@ -56,7 +58,8 @@ export const kPlain: Record<Theme, Plain> = {
 export const kFillRun = kKinds.length * kShades;
 export const kFillFaint = kFillRun + 1;
 export const kFillFound = kFillRun + 2;
-export const kFillChange = kFillRun + 3;
+export const kFillPartly = kFillRun + 3;
+export const kFillChange = kFillRun + 4;
 export const kFills = kFillChange + kChangeSteps;
 
 export function kindFill(kind: number, shade: number): number {
@@ -85,8 +88,8 @@ export function paletteOf(theme: Theme): Rgb[] {
     const base = kKindColours[theme][kind];
     for (let shade = 0; shade < kShades; shade++) fills.push(mix(base, [255, 255, 255], shade * 0.09));
   }
-  const {run, faint, found, less, same, more} = kPlain[theme];
-  fills.push(run, faint, found);
+  const {run, faint, found, partly, less, same, more} = kPlain[theme];
+  fills.push(run, faint, found, partly);
   const middle = (kChangeSteps - 1) / 2;
   for (let step = 0; step < kChangeSteps; step++) {
     fills.push(step <= middle ? mix(less, same, step / middle) : mix(same, more, (step - middle) / middle));

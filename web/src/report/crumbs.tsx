@@ -39,7 +39,7 @@ export function Crumbs({profile, tree, focus, control, note, children}: {
       ) : focus === 0 ? (
         <span class="dim hint">{note || (state.view === 'table' ? 'A function opens its callers and callees.'
             : state.view === 'sandwich' ? 'Choose a function to see its callers and callees.'
-            : 'Click a box to zoom, right-click for more, ? for keys.')}</span>
+            : [<span key="zoom">Click a box to zoom</span>, <span key="more" class="wide">, right-click for more, ? for keys</span>])}</span>
       ) : (
         <ol aria-label="Path of the zoom">
           {crumb(path[0])}

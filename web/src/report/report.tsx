@@ -1,6 +1,6 @@
 // The page of one profile.
 
-import {useCallback, useEffect, useMemo, useRef, useState} from 'preact/hooks';
+import {useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState} from 'preact/hooks';
 import {Step, stepFrom} from '../engine/boxes';
 import {formatCount} from '../engine/format';
 import {Hit} from '../engine/frame';
@@ -174,7 +174,7 @@ function Picture({profile, control, shown, matched_symbols, palette, look, selec
           <BoxCanvas
             boxes={model.boxes} look={look} palette={palette} x_from={shown.x_from} x_to={shown.x_to}
             from_bottom={model.from_bottom} first_row={model.first_row} hover={hover}
-            selected={selected >= 0 ? model.box_of[selected] ?? -1 : -1}
+            selected={selected >= 0 ? model.box_of[selected] ?? -1 : state.view === 'sandwich' ? model.box_of[resting] : -1}
             label={`${state.view} graph of ${formatCount(model.boxes.x.length)} boxes. Arrow keys walk it; the table view, key t, says the same as text.`}
             onPick={(hit) => pick(model.boxes.id[hit.box])}
             onMenu={(hit, x, y) => openMenu(model.boxes.id[hit.box], x, y)} />
@@ -209,6 +209,8 @@ function NoSamples({profile, control}: {profile: Profile; control: ViewControl})
       {others.length > 0 ? (
         <p>It has {others.map((i) => (
           <button key={i} onClick={() => control.go({type: i})}>{profile.sample_types[i].type}</button>))}</p>
+      ) : quality && quality.kept > 0 ? (
+        <p>{formatCount(quality.kept)} samples were kept, but none of them carries a value.</p>
       ) : quality && quality.captured > 0 ? (
         <p>{formatCount(quality.captured)} were captured and {formatCount(quality.captured - quality.kept)} did not come
           through; the line at the top tells why.</p>
@@ -235,7 +237,8 @@ interface KeyTargets {
 function useKeys(targets: KeyTargets): void {
   const latest = useRef(targets);
   latest.current = targets;
-  useEffect(() => {
+  // Before the first paint: a key pressed on a picture that is visible counts.
+  useLayoutEffect(() => {
     const listen = (event: KeyboardEvent) => onKey(event, latest.current);
     addEventListener('keydown', listen);
     return () => removeEventListener('keydown', listen);
@@ -251,7 +254,10 @@ function onKey(event: KeyboardEvent, to: KeyTargets): void {
   const current = to.selected >= 0 ? to.selected
       : !model ? -1 : state.view === 'sandwich' ? sandwichRoot(model) : to.shown.focus;
   const actions: Record<string, () => void> = {
-    '/': () => to.search_box.current?.select(),
+    '/': () => {
+      to.search_box.current?.focus();
+      to.search_box.current?.select();
+    },
     Escape: back,
     '?': to.openHelp,
     t: () => go({view: 'table'}),

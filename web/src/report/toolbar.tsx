@@ -24,7 +24,7 @@ export function Toolbar({control, search, matched, whole, box}: {
       <label class="search">
         <span class="hidden">Search functions</span>
         <input
-          ref={box} type="search" placeholder="/ search (regular expression)" value={state.search} spellcheck={false}
+          ref={box} type="search" placeholder="/ search" value={state.search} spellcheck={false}
           autocomplete="off" aria-invalid={search.error !== ''} aria-describedby="search-result"
           onInput={(event) => {
             go({search: event.currentTarget.value}, typing.current);

@@ -1,6 +1,6 @@
 // A value that changes often and that few components show: setting it redraws only those.
 
-import {useEffect, useState} from 'preact/hooks';
+import {useLayoutEffect, useState} from 'preact/hooks';
 
 export class Cell<T> {
   private readonly listeners = new Set<(value: T) => void>();
@@ -25,7 +25,7 @@ export class Cell<T> {
 
 export function useCell<T>(cell: Cell<T>): T {
   const [value, setValue] = useState(cell.get());
-  useEffect(() => {
+  useLayoutEffect(() => {
     setValue(() => cell.get());
     return cell.subscribe((next) => setValue(() => next));
   }, [cell]);

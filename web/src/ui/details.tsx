@@ -42,7 +42,7 @@ export function Details({profile, model, type, hover, resting}: Props) {
         <span class="place" title={`${symbols.place[facts.symbol]} ${object}`}>
           {symbols.place[facts.symbol]}
           {object !== '' && <span class="object">{object}</span>}
-          <span class="object">{kKindNames[kindOf(name, object)]}</span>
+          {id !== 0 && <span class="object">{kKindNames[kindOf(name, object)]}</span>}
         </span>
       </div>
       <div class="figures">

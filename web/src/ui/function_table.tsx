@@ -111,12 +111,14 @@ export function FunctionTable(props: Props) {
     element.querySelector<HTMLElement>(`[data-row="${to}"]`)?.focus({preventScroll: true});
   };
 
-  const header = (key: SortKey | null, title: string, classes: string) => (
+  const header = (key: SortKey | null, title: string, classes: string, numeric: boolean) => (
     <th key={title} scope="col" class={classes}
         aria-sort={key === sort ? (ascending ? 'ascending' : 'descending') : undefined}>
       {key === null ? title : (
         <button class="plain" onClick={() => props.onSort(key)}>
-          {title}<span class="arrow" aria-hidden="true">{key === sort ? (ascending ? '▲' : '▼') : ''}</span>
+          {!numeric && title}
+          <span class="arrow" aria-hidden="true">{key === sort ? (ascending ? '▲' : '▼') : ''}</span>
+          {numeric && title}
         </button>
       )}
     </th>
@@ -126,8 +128,8 @@ export function FunctionTable(props: Props) {
       <table aria-rowcount={rows.length + 1} aria-label="Functions">
         <thead>
           <tr style={{height: `${kRowPx}px`}}>
-            {header('name', 'Function', 'function')}
-            {columns.map((column) => header(column.sort, column.title, `number ${column.wide ? 'wide' : ''}`))}
+            {header('name', 'Function', 'function', false)}
+            {columns.map((column) => header(column.sort, column.title, `number ${column.wide ? 'wide' : ''}`, true))}
             <th scope="col" class="wide at">Object, file and line</th>
           </tr>
         </thead>

@@ -4,7 +4,7 @@ import {Boxes, boxesFromTree, boxTable, dropLastRow, flipRows, stackBoxes} from 
 import {BoxLook} from '../engine/frame';
 import {kindOf, kKinds} from '../engine/kinds';
 import {
-  changeFill, changeOf, kFillFaint, kFillFound, kFillRun, kFills, kindFill, shadeOf,
+  changeFill, changeOf, kFillFaint, kFillFound, kFillPartly, kFillRun, kFills, kindFill, shadeOf,
 } from '../engine/palette';
 import {Sandwich, Series, Tree} from '../engine/tree';
 import {Profile, Symbols} from '../profile/parse';
@@ -87,16 +87,21 @@ function modelOf(profile: Profile, fills: Int32Array, boxes: Boxes, parts: reado
       if (!matched && !compared) return kFillRun;
       let largest = -1;
       let largest_change = -1;
+      let found = 0;
+      let all = 0;
       for (let box = first; box <= last; box++) {
+        all += boxes.width[box];
         if (matched && !matched[symbolOf(box)]) continue;
-        if (!compared) return kFillFound;
+        found += boxes.width[box];
+        if (!compared) continue;
         const [share, other_share] = shares(box);
         if (Math.abs(share - other_share) > largest_change) {
           largest = box;
           largest_change = Math.abs(share - other_share);
         }
       }
-      return largest >= 0 ? change(largest) : kFillFaint;
+      if (largest >= 0) return change(largest);
+      return found === 0 ? kFillFaint : found * 2 < all ? kFillPartly : kFillFound;
     },
     label: (box) => symbols.name[symbolOf(box)],
     slanted(box) {

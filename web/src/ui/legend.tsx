@@ -2,7 +2,7 @@
 
 import {kKindNames, kKinds} from '../engine/kinds';
 import {
-  changeFill, css, kFillFaint, kFillFound, kFillRun, kindFill, Rgb,
+  changeFill, css, kFillFaint, kFillFound, kFillPartly, kFillRun, kindFill, Rgb,
 } from '../engine/palette';
 
 export type Colouring = 'kinds' | 'search' | 'change' | 'change-search';
@@ -19,7 +19,9 @@ export function Legend({palette, colouring, other_title}: {
     <div class="legend" aria-label="Colours">
       {colouring === 'kinds' && kKinds.map((kind, i) => swatch(kindFill(i, 0), kKindNames[kind]))}
       {colouring === 'kinds' && swatch(kFillRun, 'small boxes, merged')}
-      {colouring === 'search' && [swatch(kFillFound, 'matches'), swatch(kFillFaint, 'does not match')]}
+      {colouring === 'search' && [
+        swatch(kFillFound, 'matches'), swatch(kFillPartly, 'small boxes, some match'), swatch(kFillFaint, 'does not match'),
+      ]}
       {(colouring === 'change' || colouring === 'change-search') && (
         <span class="key">
           less than in {other_title}
@@ -27,7 +29,7 @@ export function Legend({palette, colouring, other_title}: {
             {[-1, -0.75, -0.5, -0.25, 0, 0.25, 0.5, 0.75, 1].map((change) =>
               <i key={change} style={{background: css(palette[changeFill(change)])}} />)}
           </span>
-          more
+          more; width = mean of both shares
         </span>
       )}
       {colouring === 'change-search' && swatch(kFillFaint, 'does not match')}

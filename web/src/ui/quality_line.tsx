@@ -11,12 +11,13 @@ function sum(list: readonly Counted[]): number {
 export function QualityLine({profile, type}: {profile: Profile; type: number}) {
   const dialog = useRef<HTMLDialogElement>(null);
   const {quality, pruned} = profile;
-  const left_out = pruned && pruned.nodes > 0
-      ? ` · ${formatCount(pruned.nodes)} small nodes left out (${formatShare(pruned.total[type] ?? 0, profile.tree.series[type].total[0])})` : '';
+  const whole = profile.tree.series[type].total[0];
+  const left_out = pruned && pruned.nodes > 0 && whole > 0
+      ? `${formatCount(pruned.nodes)} small nodes left out (${formatShare(pruned.total[type] ?? 0, whole)})` : '';
   if (!quality) {
     return (
       <div class="quality unknown">
-        <span>Quality not known: the profile does not say how much was captured, lost or cut.{left_out}</span>
+        <span>Quality not known: the profile does not say how much was captured, lost or cut.{left_out && ` ${left_out}.`}</span>
       </div>
     );
   }
@@ -35,9 +36,9 @@ export function QualityLine({profile, type}: {profile: Profile; type: number}) {
         {quality.complete !== null && <span>{formatShare(cut, stacks)} cut stacks</span>}
         {quality.symbolized !== null &&
           <span>{formatShare(unnamed, unnamed + quality.symbolized)} of frames without a name</span>}
-        <span class="more">details</span>
+        <span class="more" aria-hidden="true">details</span>
       </button>
-      {left_out && <span class="left-out">{left_out.slice(3)}</span>}
+      {left_out && <span class="left-out">{left_out}</span>}
       <dialog ref={dialog} aria-label="Quality of this profile"
               onClick={(event) => event.target === event.currentTarget && event.currentTarget.close()}>
         <div class="sheet">
