@@ -17,12 +17,11 @@ namespace ptarmigan {
 
 struct DwarfInput {
   const ElfFile* debug = nullptr;  // the file with .debug_info
-  const ElfFile* alt =
-      nullptr;  // the dwz file that .gnu_debugaltlink of `debug` names; may be null
-  // Where relative paths of .dwo files are looked up if they are not in the compilation directory;
-  // libdw's own rules otherwise. False: files beside `debug` are never opened, split units keep
-  // their lines only.
-  bool open_split_files = true;
+  // The dwz file that .gnu_debugaltlink of `debug` names; may be null: then what it holds is missing.
+  const ElfFile* alt = nullptr;
+  // `debug` once more, open for reading, or -1: with it .dwo files beside the object are found too,
+  // not only those in the compilation directory.
+  int debug_fd = -1;
 };
 
 struct DwarfSummary {
