@@ -2,10 +2,10 @@
 
 #include <libiberty/demangle.h>
 
+#include <algorithm>
 #include <csetjmp>
 #include <cstdint>
 #include <cstdlib>
-#include <limits>
 #include <memory>
 
 namespace ptarmigan {
@@ -38,11 +38,12 @@ bool IsAscii(const char* text, size_t size) {
 // No object with a destructor may live in this function: it leaves by longjmp.
 void Append(const char* text, size_t size, void* opaque) {
   Sink* const sink = static_cast<Sink*>(opaque);
-  if (!sink->full && sink->out->size() + size <= kDemangledBytesMax) {
-    sink->out->append(text, size);
-    return;
+  if (!sink->full) {
+    const size_t room = kDemangledBytesMax - sink->out->size();
+    sink->out->append(text, std::min(size, room));
+    if (size <= room) return;
+    sink->full = true;
   }
-  sink->full = true;
   if (IsAscii(text, size)) std::longjmp(sink->leave, 1);  // NOLINT(cert-err52-cpp)
 }
 

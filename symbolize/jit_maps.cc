@@ -467,14 +467,23 @@ Result<JitDump> JitDump::Parse(Bytes bytes, bool keep_code) {
 
 namespace {
 
+// Before any of it is read.
+Status CheckSize(const Fd& fd, const std::string& name, uint64_t bytes_max) {
+  TRY_ASSIGN(const FileIdentity identity, IdentifyFile(fd.get()));
+  if (identity.size_bytes <= bytes_max) return OkStatus();
+  return Error{ErrorCode::kResourceLimit, StrFormat("{}: larger than {} bytes", name, bytes_max)};
+}
+
 Result<PerfMap> ReadPerfMap(const Fd& fd, const std::string& name, uint32_t uid) {
   TRY(internal::CheckOwner(fd, name, uid));
+  TRY(CheckSize(fd, name, PerfMap::kFileBytesMax));
   TRY_ASSIGN(const std::string text, ReadFd(fd.get(), name, PerfMap::kFileBytesMax));
   return PerfMap::Parse(text);
 }
 
 Result<JitDump> ReadJitDump(const Fd& fd, const std::string& name, uint32_t uid, bool keep_code) {
   TRY(internal::CheckOwner(fd, name, uid));
+  TRY(CheckSize(fd, name, JitDump::kFileBytesMax));
   // Not mapped: the program may cut the file while we read.
   TRY_ASSIGN(const std::string bytes, ReadFd(fd.get(), name, JitDump::kFileBytesMax));
   auto dump = JitDump::Parse(AsBytes(bytes), keep_code);
