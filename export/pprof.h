@@ -13,8 +13,8 @@
 #include <string>
 
 #include "base/byte_cursor.h"
-#include "export/sink.h"
 #include "base/result.h"
+#include "export/sink.h"
 #include "model/profile.h"
 
 namespace ptarmigan {

@@ -160,4 +160,37 @@ Result<std::string> ZstdDecompress(Bytes compressed, uint64_t plain_bytes_max) {
   return plain;
 }
 
+Result<std::string> Inflate(Bytes compressed, uint64_t plain_bytes_max) {
+  if (!IsGzip(compressed)) return ZstdDecompress(compressed, plain_bytes_max);
+  TRY_ASSIGN(Inflated inflated, Gunzip(compressed, plain_bytes_max));
+  return std::move(inflated.plain);
+}
+
+Result<std::string> InflatePrefix(Bytes compressed, size_t plain_bytes) {
+  std::string plain(plain_bytes, '\0');
+  size_t got = 0;
+  if (IsGzip(compressed)) {
+    InflateStream inflater;
+    z_stream& stream = inflater.stream;
+    stream.next_in = ZlibInput(compressed.data());
+    stream.avail_in = ClampedSize(compressed.size());
+    stream.next_out = reinterpret_cast<Bytef*>(plain.data());
+    stream.avail_out = ClampedSize(plain.size());
+    inflate(&stream, Z_SYNC_FLUSH);  // a fault shows in what came out before it
+    got = plain.size() - stream.avail_out;
+  } else {
+    const std::unique_ptr<ZSTD_DCtx, decltype(&ZSTD_freeDCtx)> inflater(ZSTD_createDCtx(),
+                                                                        &ZSTD_freeDCtx);
+    ZSTD_inBuffer in = {compressed.data(), compressed.size(), 0};
+    ZSTD_outBuffer out = {plain.data(), plain.size(), 0};
+    while (inflater && in.pos < in.size && out.pos < out.size) {
+      if (ZSTD_isError(ZSTD_decompressStream(inflater.get(), &out, &in)) != 0) break;
+    }
+    got = out.pos;
+  }
+  if (got == 0) return Error{ErrorCode::kInvalidInput, "nothing comes out of the compressed file"};
+  plain.resize(got);
+  return plain;
+}
+
 }  // namespace ptarmigan::internal

@@ -28,4 +28,10 @@ Result<std::string> ZstdCompress(Bytes plain, int level);
 // All frames. Errors as Gunzip.
 Result<std::string> ZstdDecompress(Bytes compressed, uint64_t plain_bytes_max);
 
+// Gunzip or ZstdDecompress, as the first bytes say; bytes of neither are an error.
+Result<std::string> Inflate(Bytes compressed, uint64_t plain_bytes_max);
+// The first plain bytes of a (perhaps cut) gzip or zstd file: at most `plain_bytes`, fewer if there are no more.
+// kInvalidInput if not even one comes out.
+Result<std::string> InflatePrefix(Bytes compressed, size_t plain_bytes);
+
 }  // namespace ptarmigan::internal
