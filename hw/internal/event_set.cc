@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <utility>
 
 #include "base/proc_fs.h"
@@ -20,9 +21,9 @@
 namespace ptarmigan::internal {
 namespace {
 
-// A process that creates threads faster than we open them is not followed for ever: what is created later by
-// threads that are open is inherited anyway.
-constexpr int kScansMax = 16;
+// A process whose threads come and go all the time shows new ones in every scan. Those of threads that are open have
+// inherited already, so the search for the others may end.
+constexpr std::chrono::seconds kScanTimeMax{2};
 constexpr uint64_t kWakeIndex = UINT64_MAX;
 
 // Each thread needs a descriptor per CPU and event: use what the hard limit allows.
@@ -61,7 +62,9 @@ Status EventSet::OpenTasks(const std::vector<int32_t>& cpus) {
   const ProcFs proc(options_.proc_root);
   for (const int32_t pid : options_.target.pids) {
     bool any = false;
-    for (int scan = 0; scan < kScansMax; ++scan) {
+    const auto deadline = std::chrono::steady_clock::now() + kScanTimeMax;
+    for (bool first_scan = true; first_scan || std::chrono::steady_clock::now() < deadline;
+         first_scan = false) {
       auto tids = proc.Tids(pid);
       if (!tids) break;
       bool found_new = false;
@@ -75,7 +78,7 @@ Status EventSet::OpenTasks(const std::vector<int32_t>& cpus) {
         }
         found_new = true;
         any = true;
-        if (scan > 0) duplicates_.Arm();
+        if (!first_scan) duplicates_.Arm();
       }
       if (!found_new) break;
     }

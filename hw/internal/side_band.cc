@@ -1,11 +1,12 @@
 #include "hw/internal/side_band.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <charconv>
-#include <optional>
 
 #include "base/file.h"
 #include "base/str_format.h"
@@ -51,22 +52,48 @@ struct KernelText {
   bool zeros = false;  // addresses are hidden
 };
 
-// kallsyms lists the kernel's own symbols first, modules' afterwards ("\t[name]"), so this may stop early.
-KernelText ReadKernelText(const std::string& kallsyms) {
-  KernelText found;
-  ForEachLine(kallsyms, [&found](std::string_view line) {
-    std::string_view rest = line;
-    const std::string_view address = TakeWord(&rest);
-    TakeWord(&rest);
-    const std::string_view name = TakeWord(&rest);
-    uint64_t* place = name == "_text"    ? &found.text
-                      : name == "_stext" ? &found.stext
-                      : name == "_etext" ? &found.etext
+void TakeSymbols(std::string_view lines, KernelText* found) {
+  ForEachLine(lines, [found](std::string_view line) {
+    if (!line.ends_with("text")) return;
+    const std::string_view address = TakeWord(&line);
+    TakeWord(&line);
+    uint64_t* place = line == "_text"    ? &found->text
+                      : line == "_stext" ? &found->stext
+                      : line == "_etext" ? &found->etext
                                          : nullptr;
     if (place == nullptr || *place != 0) return;
     *place = NumberOr0(address, 16);
-    if (*place == 0) found.zeros = true;
+    if (*place == 0) found->zeros = true;
   });
+}
+
+// The list is in the order of addresses, so that the end of the text is found before most of its 10 MB are read (and
+// made by the kernel).
+KernelText ReadKernelText(const std::string& path) {
+  KernelText found;
+  auto file = OpenFile(path, O_RDONLY);
+  if (!file) return found;
+  std::string buffer;
+  constexpr size_t kChunkBytes = size_t{64} << 10;
+  for (uint64_t total = 0; total < kKallsymsBytesMax && found.etext == 0;) {
+    const size_t kept = buffer.size();
+    buffer.resize(kept + kChunkBytes);
+    const ssize_t count = ::read(file->get(), buffer.data() + kept, kChunkBytes);
+    if (count < 0 && errno == EINTR) {
+      buffer.resize(kept);
+      continue;
+    }
+    if (count <= 0) {
+      TakeSymbols(std::string_view(buffer).substr(0, kept), &found);
+      return found;
+    }
+    total += static_cast<uint64_t>(count);
+    buffer.resize(kept + static_cast<size_t>(count));
+    const size_t end = buffer.rfind('\n');
+    if (end == std::string::npos) continue;
+    TakeSymbols(std::string_view(buffer).substr(0, end + 1), &found);
+    buffer.erase(0, end + 1);
+  }
   return found;
 }
 
@@ -281,22 +308,16 @@ void SideBand::WriteModules(RawRecordSink& sink) {
 }
 
 void SideBand::WriteKernel(RawRecordSink& sink) {
-  auto kallsyms = ReadFile(JoinPath(options_.proc_root, "kallsyms"), kKallsymsBytesMax);
-  if (kallsyms) {
-    const KernelText text = ReadKernelText(*kallsyms);
-    const bool use_text = text.text != 0;
-    const uint64_t start = use_text ? text.text : text.stext;
-    if (start != 0 && text.etext > start) {
-      KernelMapping mapping{start,
-                            text.etext - start,
-                            start,
-                            use_text ? "[kernel.kallsyms]_text" : "[kernel.kallsyms]_stext",
-                            {}};
-      auto notes = ReadFile(JoinPath(options_.sysfs_root, "kernel/notes"));
-      if (notes) mapping.build_id = BuildIdFromNotes(*notes);
-      WriteKernelMapping(mapping, sink);
-    }
-    kernel_addresses_hidden_ = start == 0 && text.zeros;
+  const KernelText text = ReadKernelText(JoinPath(options_.proc_root, "kallsyms"));
+  const uint64_t start = text.text != 0 ? text.text : text.stext;
+  kernel_addresses_hidden_ = start == 0 && text.zeros;
+  if (start != 0 && text.etext > start) {
+    // The name after ']' is the symbol by which readers find out how far the kernel was moved.
+    const char* name = text.text != 0 ? "[kernel.kallsyms]_text" : "[kernel.kallsyms]_stext";
+    KernelMapping mapping{start, text.etext - start, start, name, {}};
+    auto notes = ReadFile(JoinPath(options_.sysfs_root, "kernel/notes"));
+    if (notes) mapping.build_id = BuildIdFromNotes(*notes);
+    WriteKernelMapping(mapping, sink);
   }
   WriteModules(sink);
 }
