@@ -145,7 +145,12 @@ void PerfDataSource::EndInsideRecord(const RecordHeader& header, size_t bytes_le
 void PerfDataSource::Resynchronise(Reader* reader, const RecordHeader& header) {
   const LossReason reason = header.size_bytes == 0 ? LossReason::kZeroSize : LossReason::kBadSize;
   LossLedger& losses = *mutable_losses();
-  losses.Lose(LossStage::kRead, reason, 1, LossUnit::kRecords);
+  if (header.type == kRecordSample) {
+    losses.Capture();
+    losses.Lose(LossStage::kRead, reason);
+  } else {
+    losses.Lose(LossStage::kRead, reason, 1, LossUnit::kRecords);
+  }
   ByteFeed& feed = *reader->feed;
   uint64_t skipped = 0;
   for (;;) {

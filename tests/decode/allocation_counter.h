@@ -1,0 +1,10 @@
+// How often this test program has called operator new.
+#pragma once
+
+#include <cstddef>
+
+namespace ptarmigan {
+
+size_t AllocationsSoFar();
+
+}  // namespace ptarmigan
