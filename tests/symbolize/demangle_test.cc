@@ -27,10 +27,10 @@ TEST(Demangle, ReadsEveryScheme) {
             "core::fmt::Formatter::pad");
   EXPECT_EQ(Demangle("_ZN4core3fmt9Formatter3pad17h0123456789abcdefE.llvm.8312"),
             "core::fmt::Formatter::pad");
+  const std::string implementation = "_$LT$$RF$T$u20$as$u20$core..fmt..Debug$GT$";
   EXPECT_EQ(
-      Demangle(
-          "_ZN55_$LT$$RF$$u27$a$u20$T$u20$as$u20$core..fmt..Debug$GT$3fmt17h0123456789abcdefE"),
-      "<&'a T as core::fmt::Debug>::fmt");
+      Demangle(StrFormat("_ZN{}{}3fmt17h0123456789abcdefE", implementation.size(), implementation)),
+      "<&T as core::fmt::Debug>::fmt");
   // Rust, v0.
   EXPECT_EQ(Demangle("_RNvNtCs1234_7mycrate3foo3bar"), "mycrate::foo::bar");
   EXPECT_EQ(Demangle("_RINvNtC3std3mem8align_ofdE"), "std::mem::align_of::<f64>");
