@@ -274,7 +274,7 @@ INSTANTIATE_TEST_SUITE_P(
                       LiveCase{"LoadedAtRunTime", "{}/load 2000", ""},
                       LiveCase{"Exec", "{}/replace 900 {}/busy 1500", ""},
                       LiveCase{"Children", "{}/children 700 3", ""}),
-    [](const auto& info) { return info.param.name; });
+    [](const ::testing::TestParamInfo<LiveCase>& info) { return info.param.name; });
 
 class DeepLiveStacks : public ::testing::TestWithParam<LiveCase> {
  protected:
@@ -305,7 +305,7 @@ INSTANTIATE_TEST_SUITE_P(
     Programs, DeepLiveStacks,
     ::testing::Values(LiveCase{"WithoutFramePointers", "{}/recursion 1000 60", ""},
                       LiveCase{"WithFramePointers", "{}/recursion_fp 1000 60", ""}),
-    [](const auto& info) { return info.param.name; });
+    [](const ::testing::TestParamInfo<LiveCase>& info) { return info.param.name; });
 
 // 2000 frames of at least 16 bytes do not fit into 16 KiB: those stacks, and only those, are cut, and say so.
 TEST(LiveStackBounds, SaysThatTheCopiedStackEndedAndKeepsTheRest) {
