@@ -279,22 +279,28 @@ TEST_P(FeatureSections, CountsWhatIsCutOff) {
   EXPECT_EQ(Damaged(), features.size());
 }
 
-TEST_P(FeatureSections, BoundsTheSampleIds) {
+TEST(FeatureReader, BoundsTheSampleIds) {
+  RecordingDescription description;
+  LossLedger losses;
+  FeatureReader reader(&description, &losses);
   EventDescription event;
   // The span claims more than it holds, so only the bound or the end can stop it.
   const std::string many((kSampleIdsMax + 10) * 8, '\x01');
   ByteCursor cursor(AsBytes(many));
-  EXPECT_FALSE(reader_.AddIds(&event, &cursor, kSampleIdsMax + 10));
+  EXPECT_FALSE(reader.AddIds(&event, &cursor, kSampleIdsMax + 10));
   EXPECT_EQ(event.ids.size(), kSampleIdsMax);
 }
 
-TEST_P(FeatureSections, BoundsTheTracingData) {
-  reader_.ReadTracingData(AsBytes(std::string(kTracingBytesMax, 'x')));
-  EXPECT_EQ(description_.tracing_data.size(), kTracingBytesMax);
-  description_.tracing_data.clear();
-  reader_.ReadTracingData(AsBytes(std::string(kTracingBytesMax + 1, 'x')));
-  EXPECT_EQ(description_.tracing_data, "");
-  EXPECT_EQ(losses_.Lost(LossStage::kParse, LossReason::kLimit, LossUnit::kBytes),
+TEST(FeatureReader, BoundsTheTracingData) {
+  RecordingDescription description;
+  LossLedger losses;
+  FeatureReader reader(&description, &losses);
+  reader.ReadTracingData(AsBytes(std::string(kTracingBytesMax, 'x')));
+  EXPECT_EQ(description.tracing_data.size(), kTracingBytesMax);
+  description.tracing_data.clear();
+  reader.ReadTracingData(AsBytes(std::string(kTracingBytesMax + 1, 'x')));
+  EXPECT_EQ(description.tracing_data, "");
+  EXPECT_EQ(losses.Lost(LossStage::kParse, LossReason::kLimit, LossUnit::kBytes),
             kTracingBytesMax + 1);
 }
 
