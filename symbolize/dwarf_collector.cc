@@ -191,6 +191,7 @@ class Collector {
     const char* name = nullptr;
     StringId file = 0;
     uint32_t line = 0;
+    FunctionId function = kNone;  // made when asked for
   };
   // The scope around the entries of one level of the tree.
   struct Level {
@@ -206,9 +207,10 @@ class Collector {
   bool VisitFunction(Dwarf_Die* die, Level* level);
   bool VisitInlined(Dwarf_Die* die, Level* level);
   void AddRanges(Dwarf_Die* die, Attributes* attributes, ScopeId scope);
-  const Description& Describe(Dwarf_Die* die, int hops);
+  Description& Describe(Dwarf_Die* die, int hops);
   Description Describe(Dwarf_Die* die, Attributes* attributes, int hops);
   FunctionId Define(const Description& description);
+  FunctionId FunctionOf(Dwarf_Die* die, Attributes* attributes);
   ScopeId ScopeOf(Level* level);
 
   OpenDwarf& main_;
@@ -378,7 +380,7 @@ bool Collector::VisitFunction(Dwarf_Die* die, Level* level) {
     level->function = *die;
     return true;
   }
-  level->scope = rows_.AddRootScope(SymbolSource::kDwarf, Define(Describe(die, &attributes_, 0)));
+  level->scope = rows_.AddRootScope(SymbolSource::kDwarf, FunctionOf(die, &attributes_));
   ++summary_.functions;
   AddRanges(die, &attributes_, level->scope);
   return true;
@@ -388,7 +390,7 @@ bool Collector::VisitInlined(Dwarf_Die* die, Level* level) {
   attributes_.Read(die);
   const bool has_code = attributes_.Has(Attributes::kLowPc) || attributes_.Has(Attributes::kRanges);
   if (!has_code && level->scope == kNone) return true;  // part of an abstract function
-  const FunctionId function = Define(Describe(die, &attributes_, 0));
+  const FunctionId function = FunctionOf(die, &attributes_);
   const ScopeId parent = ScopeOf(level);
   if (parent == kNone) {
     level->scope = rows_.AddRootScope(SymbolSource::kDwarf, function);
@@ -445,7 +447,7 @@ void Collector::AddRanges(Dwarf_Die* die, Attributes* attributes, ScopeId scope)
   }
 }
 
-const Collector::Description& Collector::Describe(Dwarf_Die* die, int hops) {
+Collector::Description& Collector::Describe(Dwarf_Die* die, int hops) {
   const auto [entry, is_new] = descriptions_.try_emplace(die->addr);
   if (is_new) {
     Attributes attributes;
@@ -465,6 +467,7 @@ Collector::Description Collector::Describe(Dwarf_Die* die, Attributes* attribute
       Dwarf_Die origin;
       if (attributes->Has(slot) && dwarf_formref_die(attributes->Get(slot), &origin) != nullptr) {
         description = Describe(&origin, hops + 1);
+        description.function = kNone;
       }
     }
   }
@@ -481,6 +484,21 @@ Collector::Description Collector::Describe(Dwarf_Die* die, Attributes* attribute
         lines != nullptr ? lines->File(attributes->Number(Attributes::kDeclFile), &rows_) : 0;
   }
   return description;
+}
+
+// The function of a concrete function or inlined copy. Most say nothing of their own beyond where it is described.
+FunctionId Collector::FunctionOf(Dwarf_Die* die, Attributes* attributes) {
+  constexpr uint32_t kOwn = 1U << Attributes::kName | 1U << Attributes::kLinkageName |
+                            1U << Attributes::kDeclFile | 1U << Attributes::kDeclLine |
+                            1U << Attributes::kSpecification;
+  Dwarf_Die origin;
+  if ((attributes->present & kOwn) == 0 && attributes->Has(Attributes::kOrigin) &&
+      dwarf_formref_die(attributes->Get(Attributes::kOrigin), &origin) != nullptr) {
+    Description& description = Describe(&origin, 1);
+    if (description.function == kNone) description.function = Define(description);
+    return description.function;
+  }
+  return Define(Describe(die, attributes, 0));
 }
 
 FunctionId Collector::Define(const Description& description) {

@@ -63,11 +63,18 @@ bool AccumulateRising(std::span<uint32_t> values) {
   return true;
 }
 
-// The last entry at or before `offset` in a rising list; nothing before the first.
-std::optional<size_t> LastAtOrBefore(const std::vector<uint32_t>& starts, uint32_t offset) {
-  const auto after = std::upper_bound(starts.begin(), starts.end(), offset);
-  if (after == starts.begin()) return std::nullopt;
-  return static_cast<size_t>(after - starts.begin()) - 1;
+// The number of entries at or before `offset` in a rising list. Without branches on the values: which way they go
+// is random here, and a wrong guess costs more than the comparisons.
+size_t CountAtOrBefore(const std::vector<uint32_t>& starts, uint32_t offset) {
+  const uint32_t* first = starts.data();
+  size_t count = starts.size();
+  while (count > 1) {
+    const size_t half = count / 2;
+    first += first[half - 1] <= offset ? half : 0;
+    count -= half;
+  }
+  const auto before = static_cast<size_t>(first - starts.data());
+  return before + (count == 1 && *first <= offset ? 1 : 0);
 }
 
 }  // namespace
@@ -108,12 +115,12 @@ struct SymbolTable::CodePage {
 
 struct SymbolTable::FunctionPage {
   struct Function {
-    uint32_t system_name = 0;
-    uint32_t name = 0;
+    std::string_view system_name;
+    std::string_view name;
     uint32_t file = 0;
     uint32_t start_line = 0;
   };
-  bool Decode(Bytes file, const PageEntry& entry, uint32_t count);
+  bool Decode(const SymbolTable& table, const PageEntry& entry, uint32_t count);
   std::vector<Function> functions;
 };
 
@@ -215,9 +222,10 @@ bool SymbolTable::CodePage::Decode(Bytes file, const PageEntry& entry) {
          read(false, &Line::discriminator) && reader.remaining() == 0;
 }
 
-bool SymbolTable::FunctionPage::Decode(Bytes file, const PageEntry& entry, uint32_t count) {
+bool SymbolTable::FunctionPage::Decode(const SymbolTable& table, const PageEntry& entry,
+                                       uint32_t count) {
   RawPage raw;
-  if (!raw.Unpack(file, entry)) return false;
+  if (!raw.Unpack(table.bytes_, entry)) return false;
   ColumnReader reader(raw.data(), raw.size());
   std::vector<uint32_t> system_names(count), names(count), files(count), start_lines(count);
   if (!reader.Read(system_names) || !reader.Read(names) || !reader.Read(files) ||
@@ -228,8 +236,9 @@ bool SymbolTable::FunctionPage::Decode(Bytes file, const PageEntry& entry, uint3
   Accumulate(files);
   functions.resize(count);
   for (uint32_t i = 0; i < count; ++i) {
-    functions[i] = {.system_name = system_names[i],
-                    .name = system_names[i] + UnZigZag(names[i]),
+    // Texts are looked up once for all frames to come.
+    functions[i] = {.system_name = table.Text(system_names[i]),
+                    .name = table.Text(system_names[i] + UnZigZag(names[i])),
                     .file = files[i],
                     .start_line = start_lines[i]};
   }
@@ -401,7 +410,7 @@ const SymbolTable::FunctionPage* SymbolTable::GetFunctionPage(size_t index) cons
   auto page = std::make_unique<FunctionPage>();
   const auto first = static_cast<uint32_t>(index * internal::kSymFunctionsPerPage);
   const bool good =
-      page->Decode(bytes_, pages.entries[index],
+      page->Decode(*this, pages.entries[index],
                    std::min(internal::kSymFunctionsPerPage, directory_->functions - first));
   if (!good) damaged_.store(true, std::memory_order_relaxed);
   return Publish<FunctionPage>(&pages.unpacked[index], good ? page.release() : &pages.empty,
@@ -462,13 +471,13 @@ size_t SymbolTable::FindFrames(FileVaddr address, std::span<FrameRef> frames) co
   if (!place.has_value() || frames.empty()) return 0;
   const CodePage& page = *GetCodePage(place->index);
   CodePage::Line line;
-  if (const auto index = LastAtOrBefore(page.line_starts, place->offset)) {
-    line = page.lines[*index];
+  if (const size_t count = CountAtOrBefore(page.line_starts, place->offset); count != 0) {
+    line = page.lines[count - 1];
   }
   const bool has_line = line.file != 0 || line.line != 0;
   uint32_t node = 0;  // index + 1
-  if (const auto index = LastAtOrBefore(page.segment_starts, place->offset)) {
-    node = page.segment_nodes[*index];
+  if (const size_t count = CountAtOrBefore(page.segment_starts, place->offset); count != 0) {
+    node = page.segment_nodes[count - 1];
   }
   if (node == 0 && !has_line) return 0;
 
@@ -493,9 +502,8 @@ size_t SymbolTable::FindFrames(FileVaddr address, std::span<FrameRef> frames) co
       const size_t slot = at.function % internal::kSymFunctionsPerPage;
       if (slot < functions->functions.size()) {
         const FunctionPage::Function& function = functions->functions[slot];
-        frame.system_name = Text(function.system_name);
-        frame.function =
-            function.name == function.system_name ? frame.system_name : Text(function.name);
+        frame.system_name = function.system_name;
+        frame.function = function.name;
         frame.start_line = function.start_line;
         // A symbol's own file stands in where no line program covers the address.
         if (count == 0 && !has_line && function.start_line == 0) frame.file = Text(function.file);
@@ -536,9 +544,9 @@ std::optional<CodeRange> SymbolTable::FindFunction(FileVaddr address) const {
   const auto place = FindPage(directory_->code_starts, address);
   if (!place.has_value()) return std::nullopt;
   const CodePage& page = *GetCodePage(place->index);
-  const auto segment = LastAtOrBefore(page.segment_starts, place->offset);
-  if (!segment.has_value() || page.segment_nodes[*segment] == 0) return std::nullopt;
-  uint32_t index = page.segment_nodes[*segment] - 1;
+  const size_t segments = CountAtOrBefore(page.segment_starts, place->offset);
+  if (segments == 0 || page.segment_nodes[segments - 1] == 0) return std::nullopt;
+  uint32_t index = page.segment_nodes[segments - 1] - 1;
   while (page.nodes[index].parent != CodePage::kOutermost) index = page.nodes[index].parent;
   const CodePage::Node& outermost = page.nodes[index];
   if (outermost.piece_bytes == 0) return std::nullopt;

@@ -24,7 +24,7 @@ using internal::ZigZag;
 
 constexpr uint32_t kNone = SymbolRows::kNone;
 // A page is closed at the next function once it holds this many segments and lines, and anywhere at twice as many.
-constexpr size_t kPageItems = 6144;
+constexpr size_t kPageItems = 2048;
 constexpr int kZstdLevel = 9;
 
 struct ZstdFree {

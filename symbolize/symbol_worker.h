@@ -16,6 +16,7 @@
 #include <chrono>
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "base/result.h"
 
@@ -38,6 +39,7 @@ struct SymbolWorkerJob {
   bool dwarf = true;     // false: symbols only
   bool demangle = true;  // false: readable names stay as linked
   std::string identity;  // kept in the table (SymbolTable::identity)
+  std::string note;      // kept in the table before other notes; empty: none
   std::chrono::milliseconds timeout = std::chrono::minutes(5);
   uint64_t memory_bytes_max = uint64_t{8} << 30;  // address space of the child
   uint64_t table_bytes_max = uint64_t{1} << 31;
@@ -54,9 +56,11 @@ enum class SymbolWorkerFailure : uint8_t {
 };
 std::string_view SymbolWorkerFailureName(SymbolWorkerFailure failure);
 
-// Writes the table to `output_fd` (a regular file, empty, open for writing). Blocks; any thread of
-// any program (posix_spawn, no fork handlers). On error what `output_fd` holds is useless;
-// `failure` (may be null) tells the kind, the message the rest.
+// Writes the table to `output_fd` (a regular file or memfd, empty, open for writing). Blocks; any
+// thread of any program (posix_spawn, no fork handlers). If the child crashes or runs out of time
+// on DWARF, a second child makes the table without DWARF, and a note in the table says so. On error
+// what `output_fd` holds is useless; `failure` (may be null) tells the kind and the message the
+// rest. `failure` may be set beside success: then it is why DWARF is missing.
 Status BuildSymbolTable(const SymbolWorkerJob& job, int output_fd,
                         SymbolWorkerFailure* failure = nullptr);
 

@@ -12,7 +12,6 @@
 namespace ptarmigan::internal {
 namespace {
 
-constexpr uint32_t kCompressZstd = 2;  // ELFCOMPRESS_ZSTD; not in the elf.h of glibc 2.36
 constexpr size_t kDebugSectionsMax = 1024;
 
 // ".debug_x" for ".debug_x" and ".zdebug_x"; empty for other sections.
@@ -22,10 +21,8 @@ std::string PlainName(std::string_view name) {
   return {};
 }
 
-bool IsZstd(const ElfFile& file, const ElfSection& section) {
-  if ((section.flags & SHF_COMPRESSED) == 0) return false;
-  ByteCursor header(file.RawContent(section), file.byte_order());
-  return header.U32() == kCompressZstd;
+bool IsCompressed(const ElfSection& section) {
+  return (section.flags & SHF_COMPRESSED) != 0 || section.name.starts_with(".zdebug_");
 }
 
 // Writes integers in the object's byte order.
@@ -93,7 +90,7 @@ Result<std::unique_ptr<DwarfImage>> DwarfImage::Make(const ElfFile& file) {
   std::unique_ptr<DwarfImage> image(new DwarfImage(file));
   bool rebuild = file.type() == ET_REL;
   for (const ElfSection& section : file.sections()) {
-    rebuild |= !PlainName(section.name).empty() && IsZstd(file, section);
+    rebuild |= !PlainName(section.name).empty() && IsCompressed(section);
   }
   image->elf_ = file.bytes();
   if (!rebuild) return image;

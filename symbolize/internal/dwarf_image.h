@@ -1,6 +1,8 @@
-// An object's debug sections in the shape that libdw 0.188 can read: it does not know zstd-compressed sections and
-// does not apply the relocations of relocatable objects (kernel modules). Where one of these is needed, a small ELF
-// file with plain, relocated debug sections is made in memory; else the object's own bytes serve.
+// An object's debug sections in the shape that libdw 0.188 can read: it does not know
+// zstd-compressed sections, does not apply the relocations of relocatable objects (kernel modules),
+// and libelf writes to the section headers when it inflates, which a mapped file does not allow.
+// Where sections are compressed or relocatable, a small ELF file with plain ones is made in memory;
+// else the object's own bytes serve.
 //
 // Foreign bytes, bounded by ElfFile's bounds.
 #pragma once
