@@ -28,9 +28,13 @@ endforeach()
 set(web_source_copies ${web_sources})
 list(TRANSFORM web_source_copies PREPEND ${web_work}/)
 
+file(WRITE ${CMAKE_CURRENT_BINARY_DIR}/npm_failed.cmake "message(FATAL_ERROR
+  \"The page needs packages from the npm registry, and npm could not get them. Without the page: \"
+  \"-DPTARMIGAN_WEB=OFF. With a page that was built elsewhere: -DPTARMIGAN_WEB_DIST=<folder with report.html>.\")\n")
 # Packages are installed again only when the lock file changes; no package's own script runs.
 add_custom_command(OUTPUT ${web_work}/packages.stamp
   COMMAND ${PTARMIGAN_NPM} ci --ignore-scripts --no-audit --no-fund --loglevel=error
+          || ${CMAKE_COMMAND} -P ${CMAKE_CURRENT_BINARY_DIR}/npm_failed.cmake
   COMMAND ${CMAKE_COMMAND} -E touch ${web_work}/packages.stamp
   DEPENDS ${web_work}/package.json ${web_work}/package-lock.json ${web_work}/.npmrc
   WORKING_DIRECTORY ${web_work}

@@ -1,4 +1,4 @@
-// Pictures of the page to look at: node test/shots.mjs TEMPLATE OUT_FOLDER
+// Pictures of the page to look at: node test/shots.mjs TEMPLATE OUT_FOLDER [NAME...]
 
 import {mkdirSync, readFileSync, writeFileSync} from 'node:fs';
 import {join, resolve} from 'node:path';
@@ -6,9 +6,9 @@ import {pathToFileURL} from 'node:url';
 import {launch} from './browser.mjs';
 import {fillTemplate, service, synthetic} from './sample.mjs';
 
-const [template_path, out] = process.argv.slice(2);
+const [template_path, out, ...only] = process.argv.slice(2);
 if (!template_path || !out) {
-  console.error('usage: node test/shots.mjs TEMPLATE OUT_FOLDER');
+  console.error('usage: node test/shots.mjs TEMPLATE OUT_FOLDER [NAME...]');
   process.exit(2);
 }
 mkdirSync(out, {recursive: true});
@@ -51,7 +51,7 @@ try {
   for (const [width, height] of [[1280, 720], [390, 780]]) {
     for (const theme of ['light', 'dark']) {
       const context = await browser.newContext({viewport: {width, height}, colorScheme: theme});
-      for (const [name, [page_name, hash]] of Object.entries(hashes)) {
+      for (const [name, [page_name, hash]] of Object.entries(hashes).filter(([key]) => only.length === 0 || only.includes(key))) {
         const page = await context.newPage();
         await page.goto(`${pages[page_name]}#${hash}`);
         await page.waitForTimeout(50);

@@ -17,11 +17,10 @@ export function Crumbs({profile, tree, focus, control, note, children}: {
   note: string;
   children?: ComponentChildren;
 }) {
-  const {state, go, back, reset} = control;
+  const {state, moved, undoable, go, back, reset} = control;
   const name = (node: number) => profile.symbols.name[tree.symbol[node]];
   const path = pathTo(tree, focus);
   const tail = path.length > kTailMax + 1 ? path.slice(-kTailMax) : path.slice(1);
-  const moved = state.focus !== 0 || state.search !== '' || state.symbol >= 0 || state.fold;
   const crumb = (node: number) => (
     <li key={node}>
       <button class="plain" title={name(node)} aria-current={node === focus ? 'location' : undefined}
@@ -37,11 +36,11 @@ export function Crumbs({profile, tree, focus, control, note, children}: {
           <li><button class="plain" onClick={() => go({symbol: -1})}>choose another</button></li>
         </ol>
       ) : focus === 0 ? (
-        <span class="dim hint">{note || (state.view === 'table' ? 'A function opens its callers and callees.'
+        <span class="dim hint">{note || (state.view === 'table' ? <span class="wide">A function opens its callers and callees.</span>
             : state.view === 'sandwich' ? 'Choose a function to see its callers and callees.'
             : [<span key="zoom">Click a box to zoom</span>, <span key="more" class="wide">, right-click for more, ? for keys</span>])}</span>
       ) : (
-        <ol aria-label="Path of the zoom">
+        <ol class="path" aria-label="Path of the zoom">
           {crumb(path[0])}
           {tail.length < path.length - 1 && <li class="dim" title={`${path.length - 1 - tail.length} more`}>…</li>}
           {tail.map(crumb)}
@@ -49,7 +48,7 @@ export function Crumbs({profile, tree, focus, control, note, children}: {
       )}
       <span class="space" />
       {children}
-      <button disabled={!moved} onClick={back}>Undo <kbd>Esc</kbd></button>
+      <button disabled={!undoable} onClick={back}>Undo <kbd>Esc</kbd></button>
       <button disabled={!moved} onClick={reset}>Reset</button>
     </div>
   );

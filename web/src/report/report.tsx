@@ -109,7 +109,7 @@ export function Report({profile}: {profile: Profile}) {
   useKeys({control, shown, selected, setSelected, pick, openMenu, toggle, search_box, openHelp: () => setHelp(true)});
 
   return (
-    <div class="page">
+    <div class={`page ${profile.tree.other ? 'compared' : ''}`}>
       <header>
         <strong class="brand">Ptarmigan</strong>
         <h1 title={profile.title}>{profile.title}</h1>
@@ -117,7 +117,7 @@ export function Report({profile}: {profile: Profile}) {
           <label class="type">
             <span class="hidden">Sample type</span>
             <select value={state.type} onChange={(event) => go({type: Number(event.currentTarget.value)})}>
-              {profile.sample_types.map(({type, unit}, i) => <option key={i} value={i}>{type} ({unit})</option>)}
+              {profile.sample_types.map(({type, unit}, i) => <option key={i} value={i}>{typeTitle(type, unit)}</option>)}
             </select>
           </label>
         )}
@@ -155,8 +155,9 @@ function Picture({profile, control, shown, matched_symbols, palette, look, selec
       key === state.sort ? {ascending: !state.ascending} : {sort: key, ascending: key === 'name'}, true);
   const nothing = profile.tree.series[state.type].total[0] <= 0 &&
       !(profile.tree.other && profile.tree.other[state.type].total[0] > 0);
-  const colouring: Colouring = profile.tree.other ? (matched_symbols ? 'change-search' : 'change')
-      : matched_symbols ? 'search' : 'kinds';
+  // The table lists matches only: its colours are those without a search.
+  const faded = matched_symbols !== null && !table;
+  const colouring: Colouring = profile.tree.other ? (faded ? 'change-search' : 'change') : faded ? 'search' : 'kinds';
   const resting = !model ? -1 : selected >= 0 ? selected : state.view === 'sandwich' ? sandwichRoot(model) : focus;
   return (
     <>
@@ -184,11 +185,11 @@ function Picture({profile, control, shown, matched_symbols, palette, look, selec
             <p><button onClick={() => go({search: ''})}>Clear the search</button></p>
           </div>
         ) : (
-          <FunctionTable profile={profile} rows={rows} type={state.type} sort={state.sort} ascending={state.ascending}
+          <FunctionTable profile={profile} rows={rows} type={state.type} sort={state.sort} ascending={state.ascending} palette={palette}
                          onSort={sort} onChoose={(symbol) => go({view: 'sandwich', symbol})} />
         )}
       </main>
-      <Legend palette={palette} colouring={colouring} other_title={profile.other_title} />
+      <Legend palette={palette} colouring={colouring} boxes={!table} other_title={profile.other_title} />
       {model && !nothing ? <Details profile={profile} model={model} type={state.type} hover={hover} resting={resting} />
        : <div class="details"><div class="figures"><span>{nothing ? '' : `${formatCount(rows.length)} functions`}</span></div></div>}
     </>
@@ -220,6 +221,14 @@ function NoSamples({profile, control}: {profile: Profile; control: ViewControl})
       )}
     </div>
   );
+}
+
+const kShortUnits: Record<string, string> =
+    {count: '', nanoseconds: 'ns', microseconds: 'µs', milliseconds: 'ms', seconds: 's', bytes: 'B'};
+
+function typeTitle(type: string, unit: string): string {
+  const short = kShortUnits[unit] ?? unit;
+  return short === '' ? type : `${type} (${short})`;
 }
 
 interface KeyTargets {

@@ -10,6 +10,9 @@ export const kNarrowPx = 600;
 
 export interface ViewControl {
   readonly state: ViewState;
+  /** Something other than the start is shown, so that `reset` does something. */
+  readonly moved: boolean;
+  readonly undoable: boolean;
   /** `replace`: part of the step before, as each letter of a search is. */
   go(change: Partial<ViewState>, replace?: boolean): void;
   /** Undoes one step; at the first step, clears what the link brought along. */
@@ -36,5 +39,6 @@ export function useViewState(profile: Profile): ViewControl {
   const back = useCallback(() => {
     if (!steps.current!.back()) reset();
   }, [reset]);
-  return {state, go, back, reset};
+  const moved = state.focus !== 0 || state.search !== '' || state.symbol >= 0 || state.fold;
+  return {state, moved, undoable: moved || steps.current.canGoBack(), go, back, reset};
 }

@@ -51,10 +51,10 @@ export function Details({profile, model, type, hover, resting}: Props) {
         <span>self <b>{formatValue(mine.self, unit)}</b> ({formatShare(mine.self, whole)})</span>
         {counted >= 0 && counted !== type && <span>samples <b>{formatCount(facts.series[counted].total)}</b></span>}
         {other && (
-          <span>
-            {profile.other_title}: <b>{formatValue(other.total, unit)}</b> ({formatShare(other.total, other_whole)}),
-            change <b>{formatPoints(whole > 0 ? mine.total / whole : 0, other_whole > 0 ? other.total / other_whole : 0)}</b>
-          </span>
+          <span>{profile.other_title}: <b>{formatValue(other.total, unit)}</b> ({formatShare(other.total, other_whole)})</span>
+        )}
+        {other && (
+          <span>change <b>{formatPoints(whole > 0 ? mine.total / whole : 0, other_whole > 0 ? other.total / other_whole : 0)}</b></span>
         )}
       </div>
     </div>

@@ -2,8 +2,10 @@
 
 import {useLayoutEffect, useMemo, useRef, useState} from 'preact/hooks';
 import {formatCount, formatPoints, formatShare, formatValue} from '../engine/format';
+import {changeFill, changeOf, css, Rgb} from '../engine/palette';
 import {Profile} from '../profile/parse';
 import {FunctionRow, samplesType, sortRows} from '../profile/rows';
+import {symbolFills} from './graph_model';
 import {SortKey} from './view_state';
 
 const kRowPx = 28;
@@ -15,6 +17,7 @@ interface Props {
   type: number;
   sort: SortKey;
   ascending: boolean;
+  palette: readonly Rgb[];
   onSort(key: SortKey): void;
   onChoose(symbol: number): void;
 }
@@ -69,6 +72,12 @@ export function FunctionTable(props: Props) {
   const [top, setTop] = useState(0);
   const [height, setHeight] = useState(600);
   const columns = useMemo(() => columnsOf(profile, type), [profile, type]);
+  const fills = useMemo(() => symbolFills(profile.symbols), [profile]);
+  const colourOf = (row: FunctionRow) => {
+    const whole = profile.tree.series[type].total[0];
+    const share = whole > 0 ? row.total / whole : 0;
+    return css(props.palette[profile.tree.other ? changeFill(changeOf(share, share - row.total_change)) : fills[row.symbol]]);
+  };
   const rows = useMemo(() => sortRows(props.rows, sort, ascending, profile.symbols.name),
                        [props.rows, sort, ascending, profile]);
 
@@ -138,6 +147,7 @@ export function FunctionTable(props: Props) {
           {rows.slice(first, last).map((row, i) => (
             <tr key={row.symbol} aria-rowindex={first + i + 2} style={{height: `${kRowPx}px`}}>
               <th scope="row" class="function">
+                <i style={{background: colourOf(row)}} />
                 <button class="plain" data-row={first + i} title={profile.symbols.name[row.symbol]}
                         onClick={() => props.onChoose(row.symbol)}>
                   {profile.symbols.name[row.symbol]}

@@ -7,9 +7,11 @@ import {
 
 export type Colouring = 'kinds' | 'search' | 'change' | 'change-search';
 
-export function Legend({palette, colouring, other_title}: {
+export function Legend({palette, colouring, boxes, other_title}: {
   palette: readonly Rgb[];
   colouring: Colouring;
+  /** False where there are no boxes to explain, only colours. */
+  boxes: boolean;
   other_title: string;
 }) {
   const swatch = (fill: number, text: string) => (
@@ -18,7 +20,7 @@ export function Legend({palette, colouring, other_title}: {
   return (
     <div class="legend" aria-label="Colours">
       {colouring === 'kinds' && kKinds.map((kind, i) => swatch(kindFill(i, 0), kKindNames[kind]))}
-      {colouring === 'kinds' && swatch(kFillRun, 'small boxes, merged')}
+      {colouring === 'kinds' && boxes && swatch(kFillRun, 'small boxes, merged')}
       {colouring === 'search' && [
         swatch(kFillFound, 'matches'), swatch(kFillPartly, 'small boxes, some match'), swatch(kFillFaint, 'does not match'),
       ]}
@@ -29,11 +31,11 @@ export function Legend({palette, colouring, other_title}: {
             {[-1, -0.75, -0.5, -0.25, 0, 0.25, 0.5, 0.75, 1].map((change) =>
               <i key={change} style={{background: css(palette[changeFill(change)])}} />)}
           </span>
-          more; width = mean of both shares
+          more{boxes && '; width = mean of both shares'}
         </span>
       )}
       {colouring === 'change-search' && swatch(kFillFaint, 'does not match')}
-      <span class="key"><em>slanted</em> = inlined</span>
+      {boxes && <span class="key"><em>slanted</em> = inlined</span>}
     </div>
   );
 }

@@ -20,10 +20,6 @@ export class Steps {
     });
   }
 
-  hash(): string {
-    return this.current;
-  }
-
   /** A new step, or with `replace` a change of the present one. */
   go(hash: string, replace: boolean): void {
     if (hash === this.current) return;
@@ -38,6 +34,10 @@ export class Steps {
       if (!replace) this.memory.push(this.current);
     }
     this.current = hash;
+  }
+
+  canGoBack(): boolean {
+    return this.depth > 0 || this.memory.length > 0;
   }
 
   /** One step back; false if this is the first. */
