@@ -15,6 +15,8 @@ namespace ptarmigan::cli {
 
 // Exit codes of every verb (docs/commands.md).
 constexpr int kExitDone = 0;
+constexpr int kExitConditionFound =
+    1;  // what was asked for is there (a failed check, a regression)
 constexpr int kExitInputError = 2;
 
 // Common to record, convert, report, diff and push.

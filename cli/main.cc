@@ -5,11 +5,11 @@
 #include "base/log.h"
 #include "cli/common_options.h"
 #include "cli/run.h"
-#include "symbolize/symbol_worker.h"
+#include "symbolize/symbolizer.h"
 
 int main(int argc, char** argv) {
   int exit_code = 0;
-  if (ptarmigan::RunSymbolWorkerIfAsked(argc, argv, &exit_code)) return exit_code;
+  if (ptarmigan::RunSymbolizerChildIfAsked(argc, argv, &exit_code)) return exit_code;
   // A reader that goes away (`| head`) is an error of write(2), not a silent death.
   std::signal(SIGPIPE, SIG_IGN);
   try {

@@ -1,6 +1,5 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <atomic>
 #include <charconv>
 #include <csignal>
 #include <memory>
@@ -11,15 +10,14 @@
 #include "base/str_format.h"
 #include "base/thread_pool.h"
 #include "cli/common_options.h"
+#include "cli/live_profile.h"
 #include "decode/perf_data_writer.h"
-#include "decode/record_stream.h"
 #include "elf/elf_file.h"
 #include "export/formats.h"
 #include "hw/capabilities.h"
 #include "hw/child_process.h"
 #include "hw/event_spec.h"
 #include "hw/perf_session.h"
-#include "pipeline/sample_pipeline.h"
 #include "web/embedded.h"
 
 namespace ptarmigan::cli {
@@ -44,36 +42,7 @@ struct RecordOptions {
 };
 
 constexpr uint64_t kFrequencyDefaultHz = 997;
-constexpr int kPollMilliseconds = 100;
-
-// The session that a signal stops. Stop is async-signal-safe.
-std::atomic<PerfSession*> g_session = nullptr;
-
-void StopSession(int) {
-  if (PerfSession* session = g_session.load()) session->Stop();
-}
-
-class StopOnSignal {
- public:
-  explicit StopOnSignal(PerfSession* session) {
-    g_session = session;
-    struct sigaction action = {};
-    action.sa_handler = StopSession;
-    action.sa_flags = SA_RESTART;
-    for (const int signal : kSignals) sigaction(signal, &action, nullptr);
-  }
-  ~StopOnSignal() {
-    // A second Ctrl-C while the profile is being made ends the program at once.
-    for (const int signal : kSignals) std::signal(signal, SIG_DFL);
-    g_session = nullptr;
-  }
-  StopOnSignal(const StopOnSignal&) = delete;
-  StopOnSignal& operator=(const StopOnSignal&) = delete;
-
- private:
-  static constexpr int kSignals[] = {SIGINT, SIGTERM};
-};
-
+constexpr int kEndCommandMilliseconds = 2000;
 Result<std::vector<int32_t>> ParsePids(const std::vector<std::string>& texts) {
   std::vector<int32_t> pids;
   for (const std::string& text : texts) {
@@ -105,10 +74,10 @@ Result<std::vector<EventSpec>> EventsOfSource(const RecordOptions& options) {
   const Capabilities capabilities = ProbeCapabilities();
   std::string name = options.source;
   if (name == "auto") {
-    const SourceCapability* cycles = capabilities.FindSource("cycles");
+    const SourceCapability* cycles = capabilities.Find("cycles");
     name = cycles != nullptr && cycles->available ? "cycles" : "cpu-clock";
   }
-  const SourceCapability* source = capabilities.FindSource(name);
+  const SourceCapability* source = capabilities.Find(name);
   if (source == nullptr) {
     return Error{ErrorCode::kInvalidInput, StrFormat("--source {}: no such source", name)};
   }
@@ -116,11 +85,6 @@ Result<std::vector<EventSpec>> EventsOfSource(const RecordOptions& options) {
     return Error{ErrorCode::kUnavailable,
                  StrFormat("--source {}: {}{}{}", name, source->reason,
                            source->remedy.empty() ? "" : "; ", source->remedy)};
-  }
-  if (name != "cpu-clock" && name != "task-clock" && name != "cycles") {
-    return Error{ErrorCode::kUnsupported, StrFormat("--source {}: this build records cpu-clock, "
-                                                    "task-clock, cycles and events given with -e",
-                                                    name)};
   }
   return ParseEventList(name);
 }
@@ -184,30 +148,6 @@ Result<PerfSessionOptions> MakeSessionOptions(const RecordOptions& options,
   return session;
 }
 
-// Polls until the target ended, the time is over or a signal came.
-Status PollUntilEnd(PerfSession& session, RawRecordSink& sink,
-                    std::optional<std::chrono::nanoseconds> duration,
-                    std::optional<ChildProcess>& child, ProgressBar& bar) {
-  const StopOnSignal stop_on_signal(&session);
-  TRY(session.Poll(sink, 0));  // what was there before
-  if (child) {
-    TRY(child->Start());
-  } else {
-    TRY(session.Enable());
-  }
-  const auto start = std::chrono::steady_clock::now();
-  for (;;) {
-    TRY_ASSIGN(const PollOutcome outcome, session.Poll(sink, kPollMilliseconds));
-    if (outcome == PollOutcome::kEnd) return OkStatus();
-    const auto elapsed = std::chrono::steady_clock::now() - start;
-    if (duration && elapsed >= *duration) session.Stop();
-    bar.Update(duration ? std::min(1.0, static_cast<double>(elapsed.count()) /
-                                            static_cast<double>(duration->count()))
-                        : -1,
-               session.statistics().samples);
-  }
-}
-
 void PrintSummary(const PerfSession& session, const LossLedger* losses, const std::string& output) {
   const PerfSessionStatistics statistics = session.statistics();
   const uint64_t kept = losses != nullptr ? losses->kept() : statistics.samples;
@@ -226,36 +166,29 @@ void PrintSummary(const PerfSession& session, const LossLedger* losses, const st
                 output, kept, lost, reasons, statistics.throttles, overhead, processors));
 }
 
-Status RecordRaw(const RecordOptions& options, PerfSession& session,
-                 std::optional<std::chrono::nanoseconds> duration,
-                 std::optional<ChildProcess>& child) {
+struct Recording {
+  const RecordOptions& options;
+  PerfSession& session;
+  PollOptions poll;
+};
+
+Status RecordRaw(Recording& recording) {
+  const std::string& output = recording.options.output;
   PerfDataWriterOptions writer_options;
   TRY_ASSIGN(const std::unique_ptr<PerfDataWriter> writer,
-             PerfDataWriter::Create(options.output, session.description(), writer_options));
-  ProgressBar bar("recording");
-  TRY(PollUntilEnd(session, *writer, duration, child, bar));
-  bar.Done();
+             PerfDataWriter::Create(output, recording.session.description(), writer_options));
+  TRY(PollUntilEnd(recording.session, *writer, recording.poll));
   TRY(writer->Finish());
-  PrintSummary(session, nullptr, options.output);
+  PrintSummary(recording.session, nullptr, output);
   return OkStatus();
 }
 
-Status RecordProfile(const RecordOptions& options, Format format, PerfSession& session,
-                     std::optional<std::chrono::nanoseconds> duration,
-                     std::optional<ChildProcess>& child) {
+Status RecordProfile(Recording& recording, Format format) {
+  const RecordOptions& options = recording.options;
   TRY_ASSIGN(ImportOptions import, MakeImportOptions(options.common));
   import.symbolizer.live = true;
   if (options.unwind == "cfi") import.pipeline.unwind = UnwindMode::kCfi;
-  Symbolizer symbolizer(import.symbolizer);
-  SamplePipeline pipeline(session.description(), symbolizer, import.pipeline);
-  RecordStream stream(session.description());
-  stream.SetSink(&pipeline);
-  {
-    ProgressBar bar("recording");
-    TRY(PollUntilEnd(session, stream, duration, child, bar));
-  }
-  stream.Finish();
-  const Profile profile = pipeline.Finish(stream.losses());
+  TRY_ASSIGN(const Profile profile, CollectProfile(recording.session, import, recording.poll));
   if (profile.samples.empty()) {
     PrintLosses(profile.losses);
     return Error{ErrorCode::kUnavailable,
@@ -268,32 +201,38 @@ Status RecordProfile(const RecordOptions& options, Format format, PerfSession& s
   FileSink sink(&out);
   TRY(WriteProfile(profile, format, write, &sink));
   TRY(out.Commit());
-  PrintSummary(session, &profile.losses, options.output);
+  PrintSummary(recording.session, &profile.losses, options.output);
   return OkStatus();
 }
 
 Status Record(const RecordOptions& options) {
   TRY_ASSIGN(const Format format, options.format.empty() ? FormatFromPath(options.output)
                                                          : FormatFromName(options.format));
-  std::optional<std::chrono::nanoseconds> duration;
+  PollOptions poll;
   if (!options.duration.empty()) {
-    TRY_ASSIGN(duration, ParseDuration(options.duration));
+    TRY_ASSIGN(poll.duration, ParseDuration(options.duration));
   }
   std::optional<ChildProcess> child;
   if (!options.command.empty()) {
-    TRY_ASSIGN(child, ChildProcess::Fork({.argv = options.command}));
+    TRY_ASSIGN(ChildProcess forked, ChildProcess::Fork({.argv = options.command}));
+    child.emplace(std::move(forked));
   }
   TRY_ASSIGN(PerfSessionOptions session_options, MakeSessionOptions(options, child));
   TRY_ASSIGN(const std::unique_ptr<PerfSession> session,
              PerfSession::Open(std::move(session_options)));
   for (const std::string& note : session->notes()) LogWarning(note);
-  const Status status = format == Format::kPerfData
-                            ? RecordRaw(options, *session, duration, child)
-                            : RecordProfile(options, format, *session, duration, child);
+  poll.start = [&] { return child ? child->Start() : session->Enable(); };
+  Status status;
+  {
+    ProgressBar bar("recording");
+    poll.progress = [&bar](double fraction, uint64_t samples) { bar.Update(fraction, samples); };
+    Recording recording{options, *session, poll};
+    status = format == Format::kPerfData ? RecordRaw(recording) : RecordProfile(recording, format);
+  }
   // The command outlives a --duration: it is ours to end, politely.
   if (child && child->started() && !child->TryWait()) {
     child->Signal(SIGTERM);
-    child->Wait(2000);
+    child->Wait(kEndCommandMilliseconds);
   }
   return status;
 }

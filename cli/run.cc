@@ -1,10 +1,11 @@
+#include "cli/run.h"
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <string>
 #include <vector>
 
 #include "cli/common_options.h"
-#include "cli/run.h"
 
 namespace ptarmigan::cli {
 

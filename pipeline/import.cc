@@ -13,18 +13,6 @@
 #include "export/formats.h"
 
 namespace ptarmigan {
-namespace {
-
-// The recorded kernel's build id, so that this machine's kernel is used only if it is the same.
-BuildId KernelBuildId(const RecordingDescription& description) {
-  for (const BuildIdEvent& id : description.build_ids) {
-    if (id.path.starts_with("[kernel.kallsyms]")) return id.build_id;
-  }
-  return {};
-}
-
-}  // namespace
-
 Result<Profile> ImportRecording(EventSource& source, Symbolizer& symbolizer,
                                 const PipelineOptions& options, const ProgressCallback& progress) {
   SamplePipeline pipeline(source.description(), symbolizer, options);
@@ -61,9 +49,7 @@ Result<Profile> ReadProfile(const std::string& path, const ImportOptions& option
     return DecodeAny(file.bytes(), path);
   }
   TRY_ASSIGN(const std::unique_ptr<EventSource> source, OpenPerfData(path));
-  SymbolizerOptions symbolizer_options = options.symbolizer;
-  symbolizer_options.kernel_build_id = KernelBuildId(source->description());
-  Symbolizer symbolizer(std::move(symbolizer_options));
+  Symbolizer symbolizer(options.symbolizer);
   return ImportRecording(*source, symbolizer, options.pipeline, options.progress);
 }
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "base/log.h"
 #include "base/str_format.h"
 #include "model/address_space.h"
 #include "model/profile_builder.h"
@@ -59,6 +60,13 @@ CpuMode ModeOfMarker(uint64_t marker) {
     default:
       return CpuMode::kUnknown;
   }
+}
+
+// A JIT compiler maps its dump (executable, so that recorders note it): "…/jit-<pid>.dump".
+bool IsJitDump(const MmapEvent& event) {
+  const std::string_view path = event.path;
+  const std::string_view name = path.substr(path.rfind('/') + 1);
+  return name.starts_with("jit-") && name == StrFormat("jit-{}.dump", event.pid);
 }
 
 bool HasFilePositions(const CodeObject& object) {
@@ -348,6 +356,10 @@ LabelSetId SamplePipeline::Impl::FindLabels(const CapturedSample& sample, const 
 void SamplePipeline::Impl::OnMmap(const MmapEvent& event) {
   processes_.Apply(event);
   if (!event.executable || event.pid <= 0) return;
+  if (IsJitDump(event)) {
+    const Status added = symbolizer_.AddJitDumpFile(event.pid, event.path);
+    if (!added) LogWarning(added.error().message);
+  }
   const CodeMapping* mapping =
       processes_.Lookup(processes_.Find(event.pid), event.start, CpuMode::kUser);
   if (mapping == nullptr) return;
@@ -415,6 +427,10 @@ Profile SamplePipeline::Impl::Finish(const LossLedger& source_losses) {
   // Events without samples are listed with a zero.
   if (!description_.events.empty()) {
     ColumnOf(static_cast<uint32_t>(description_.events.size() - 1));
+  }
+  // Modules and BPF programs are named by the kernel's list, which must be the recorded kernel's.
+  for (const CodeObject& object : processes_.objects().objects()) {
+    if (object.kind == CodeObject::Kind::kKernel) symbolizer_.UseKernel(object);
   }
   internal::ProfileAssembly assembly(table_, symbolizer_, hints_);
   AddComments(&builder_);

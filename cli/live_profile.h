@@ -1,0 +1,31 @@
+// The wiring of a live session: perf events -> records in order -> pipeline -> profile. `record` and
+// `doctor --verify` share it.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <optional>
+
+#include "base/result.h"
+#include "hw/perf_session.h"
+#include "model/profile.h"
+#include "pipeline/import.h"
+
+namespace ptarmigan::cli {
+
+struct PollOptions {
+  // Called once the session has read what was there before: starts the target or enables the events.
+  std::function<Status()> start;
+  std::optional<std::chrono::nanoseconds> duration;
+  // Called after every poll with the part of `duration` done (negative without one) and the samples so far.
+  ProgressCallback progress;
+};
+
+// Polls until the target ended, the time is over, or SIGINT or SIGTERM came (a second one ends the program).
+Status PollUntilEnd(PerfSession& session, RawRecordSink& sink, const PollOptions& options);
+
+// The same into a profile.
+Result<Profile> CollectProfile(PerfSession& session, const ImportOptions& import,
+                               const PollOptions& options);
+
+}  // namespace ptarmigan::cli
