@@ -16,9 +16,9 @@ namespace ptarmigan {
 
 struct SymbolTableWriterOptions {
   // Makes readable names of system names that have none; empty: none are made.
-  std::function<std::string(std::string_view)> demangle;
+  std::function<std::string(std::string_view)> demangle = {};
   // Kept in the table as it is: what its user wants to find again (at most kIdentityBytesMax).
-  std::string identity;
+  std::string identity = {};
   static constexpr size_t kIdentityBytesMax = 4096;
   uint64_t table_bytes_max = uint64_t{1} << 31;  // kResourceLimit above it
 };
