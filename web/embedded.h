@@ -1,8 +1,7 @@
 // The page of an html export, built from web/ and carried inside the program.
 //
 // Threads: any; the bytes are constant and live as long as the program.
-#ifndef PTARMIGAN_WEB_EMBEDDED_H_
-#define PTARMIGAN_WEB_EMBEDDED_H_
+#pragma once
 
 #include <string_view>
 
@@ -20,5 +19,3 @@ inline constexpr std::string_view kReportHtmlMissing =
     "-DPTARMIGAN_WEB_DIST=<folder with report.html>";
 
 }  // namespace ptarmigan
-
-#endif  // PTARMIGAN_WEB_EMBEDDED_H_

@@ -25,6 +25,7 @@ export function QualityLine({profile, type}: {profile: Profile; type: number}) {
   const cut = sum(quality.cut);
   const stacks = (quality.complete ?? 0) + cut;
   const unnamed = sum(quality.unsymbolized);
+  const frames = (quality.symbolized ?? 0) + unnamed;
   return (
     <div class={`quality ${lost > 0 ? 'losses' : ''}`}>
       <button class="plain" aria-haspopup="dialog" onClick={() => dialog.current?.showModal()}
@@ -33,9 +34,8 @@ export function QualityLine({profile, type}: {profile: Profile; type: number}) {
         <span>{formatCount(quality.captured)} captured</span>
         <span>{formatCount(quality.kept)} kept ({formatShare(quality.kept, quality.captured)})</span>
         <strong class={lost > 0 ? 'bad' : ''}>{formatCount(lost)} lost</strong>
-        {quality.complete !== null && <span>{formatShare(cut, stacks)} cut stacks</span>}
-        {quality.symbolized !== null &&
-          <span>{formatShare(unnamed, unnamed + quality.symbolized)} of frames without a name</span>}
+        {stacks > 0 && <span>{formatShare(cut, stacks)} cut stacks</span>}
+        {frames > 0 && <span>{formatShare(unnamed, frames)} of frames without a name</span>}
         <span class="more" aria-hidden="true">details</span>
       </button>
       {left_out && <span class="left-out">{left_out}</span>}
