@@ -6,12 +6,16 @@
 
 #include "base/check.h"
 #include "base/str_format.h"
+#include "export/archive.h"
+#include "export/firefox.h"
 #include "export/folded.h"
+#include "export/html.h"
 #include "export/internal/compression.h"
 #include "export/internal/foreign.h"
 #include "export/internal/text_lines.h"
 #include "export/legacy_profiles.h"
 #include "export/perf_script_text.h"
+#include "export/speedscope.h"
 
 namespace ptarmigan {
 namespace {
@@ -98,6 +102,7 @@ Result<Format> SniffPlain(Bytes bytes) {
       text.starts_with("PERFFILE")) {
     return Format::kPerfData;
   }
+  if (IsArchive(bytes)) return Format::kArchive;
   if (LooksLikeLegacyProfile(bytes)) return Format::kLegacyProfile;
   if (!internal::LooksLikeText(bytes)) {
     const std::string_view foreign = internal::DescribeForeign(bytes);
@@ -146,6 +151,10 @@ Result<Profile> DecodePlain(Bytes bytes, Format format, const DecodeLimits& limi
       return ReadPerfScript(bytes);
     case Format::kLegacyProfile:
       return ReadLegacyProfile(bytes, limits);
+    case Format::kArchive: {
+      TRY_ASSIGN(const ArchiveReader archive, ArchiveReader::Open(bytes));
+      return archive.ReadProfile(limits);
+    }
     default:
       return Error{
           ErrorCode::kUnsupported,
@@ -179,6 +188,25 @@ Status WriteProfile(const Profile& profile, Format format, const WriteOptions& o
       return WritePprof(profile, sink, options.pprof);
     case Format::kFolded:
       return WriteFolded(profile, {.sample_type = sample_type}, sink);
+    case Format::kSpeedscope:
+      return WriteSpeedscope(profile, {.sample_type = sample_type, .title = options.title}, sink);
+    case Format::kFirefox:
+      return WriteFirefox(profile, {.sample_type = sample_type, .title = options.title}, sink);
+    case Format::kHtml:
+      return WriteHtml(profile,
+                       {.page = options.html_template,
+                        .sample_type = sample_type,
+                        .title = options.title,
+                        .other = options.other,
+                        .other_title = options.other_title},
+                       sink);
+    case Format::kArchive: {
+      TRY_ASSIGN(ArchiveWriter archive, ArchiveWriter::Begin(sink));
+      TRY(archive.AddProfile(profile));
+      if (!options.host_json.empty())
+        TRY(archive.Add(ArchiveSection::kHost, "", AsBytes(options.host_json)));
+      return archive.Finish();
+    }
     default:
       return Error{ErrorCode::kUnsupported,
                    StrFormat("the format '{}' is not made from a profile", TraitsOf(format).name)};

@@ -53,12 +53,17 @@ Result<Profile> DecodeAny(Bytes bytes, std::string_view name, const DecodeLimits
 
 struct WriteOptions {
   // For formats that carry one value ("cpu" or "cpu/nanoseconds"); empty: the profile's default.
-  std::string sample_type;
+  std::string sample_type = {};
   // One line over the picture.
-  std::string title;
-  PprofOptions pprof;
+  std::string title = {};
+  PprofOptions pprof = {};
   // kHtml: the page with its placeholder (docs/formats/html-data.md), from room web.
-  std::string_view html_template;
+  std::string_view html_template = {};
+  // kHtml: what to compare against ("before"), or null.
+  const Profile* other = nullptr;
+  std::string other_title = {};
+  // kArchive: the description of the host. Symbol tables and code are added with an ArchiveWriter.
+  std::string host_json = {};
 };
 
 // Writes the whole output to `sink`. kUnsupported if the format is not made from a profile; kNotFound if it has

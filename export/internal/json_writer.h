@@ -1,0 +1,56 @@
+// JSON written straight to a sink: no tree in memory, the same bytes for the same calls.
+//
+// Strings are made valid UTF-8 (each byte that cannot be read becomes U+FFFD). '<' is written \u003c, so that the
+// text can stand inside an HTML script element. The caller keeps the grammar: a key before each value of an
+// object, and matching ends.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "export/sink.h"
+
+namespace ptarmigan::internal {
+
+class JsonWriter {
+ public:
+  explicit JsonWriter(ByteSink* sink) : sink_(*sink) {}
+
+  JsonWriter& BeginObject() { return Open('{'); }
+  JsonWriter& EndObject() { return Close('}'); }
+  JsonWriter& BeginArray() { return Open('['); }
+  JsonWriter& EndArray() { return Close(']'); }
+  JsonWriter& Key(std::string_view key);
+  JsonWriter& String(std::string_view text);
+  JsonWriter& Int(int64_t number);
+  JsonWriter& Uint(uint64_t number);
+  // Milliseconds of nanoseconds, exactly: 1500000 is 1.5.
+  JsonWriter& Milliseconds(int64_t nanoseconds);
+  JsonWriter& Bool(bool value);
+  JsonWriter& Null();
+
+  // "key": value in one call.
+  JsonWriter& Field(std::string_view key, std::string_view text) { return Key(key).String(text); }
+  JsonWriter& Field(std::string_view key, int64_t number) { return Key(key).Int(number); }
+
+  // Writes what is left; the first error of the sink, if there was one.
+  Status Finish();
+
+ private:
+  JsonWriter& Open(char bracket);
+  JsonWriter& Close(char bracket);
+  void Separate();
+  void Quote(std::string_view text);
+  void FlushIfLarge();
+
+  ByteSink& sink_;
+  Status status_;
+  std::string out_;
+  std::vector<bool> has_items_;  // of each open bracket
+  bool after_key_ = false;
+};
+
+}  // namespace ptarmigan::internal
