@@ -76,7 +76,8 @@ Result<Profile> RecordLoop(const std::string& source, pid_t pid) {
   PollOptions poll;
   poll.duration = kVerifyTime;
   poll.start = [&session] { return session->Enable(); };
-  return CollectProfile(*session, import, poll);
+  TRY_ASSIGN(LiveProfile live, CollectProfile(*session, import, poll));
+  return std::move(live.profile);
 }
 
 Verification Verify(const std::string& source) {

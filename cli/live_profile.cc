@@ -63,15 +63,16 @@ Status PollUntilEnd(PerfSession& session, RawRecordSink& sink, const PollOptions
   }
 }
 
-Result<Profile> CollectProfile(PerfSession& session, const ImportOptions& import,
-                               const PollOptions& options) {
+Result<LiveProfile> CollectProfile(PerfSession& session, const ImportOptions& import,
+                                   const PollOptions& options) {
   Symbolizer symbolizer(import.symbolizer);
   SamplePipeline pipeline(session.description(), symbolizer, import.pipeline);
   RecordStream stream(session.description());
   stream.SetSink(&pipeline);
   TRY(PollUntilEnd(session, stream, options));
   stream.Finish();
-  return pipeline.Finish(stream.losses());
+  const PerfSessionStatistics statistics = session.statistics();
+  return LiveProfile{pipeline.Finish(stream.losses()), statistics};
 }
 
 }  // namespace ptarmigan::cli

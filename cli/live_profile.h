@@ -24,8 +24,12 @@ struct PollOptions {
 // Polls until the target ended, the time is over, or SIGINT or SIGTERM came (a second one ends the program).
 Status PollUntilEnd(PerfSession& session, RawRecordSink& sink, const PollOptions& options);
 
-// The same into a profile.
-Result<Profile> CollectProfile(PerfSession& session, const ImportOptions& import,
-                               const PollOptions& options);
+// The same into a profile. `statistics` are of the time of sampling, before symbols are loaded.
+struct LiveProfile {
+  Profile profile;
+  PerfSessionStatistics statistics;
+};
+Result<LiveProfile> CollectProfile(PerfSession& session, const ImportOptions& import,
+                                   const PollOptions& options);
 
 }  // namespace ptarmigan::cli

@@ -148,8 +148,8 @@ Result<PerfSessionOptions> MakeSessionOptions(const RecordOptions& options,
   return session;
 }
 
-void PrintSummary(const PerfSession& session, const LossLedger* losses, const std::string& output) {
-  const PerfSessionStatistics statistics = session.statistics();
+void PrintSummary(const PerfSessionStatistics& statistics, const LossLedger* losses,
+                  const std::string& output) {
   const uint64_t kept = losses != nullptr ? losses->kept() : statistics.samples;
   const uint64_t lost =
       losses != nullptr ? losses->Lost() : statistics.lost_records + statistics.lost_samples;
@@ -178,8 +178,8 @@ Status RecordRaw(Recording& recording) {
   TRY_ASSIGN(const std::unique_ptr<PerfDataWriter> writer,
              PerfDataWriter::Create(output, recording.session.description(), writer_options));
   TRY(PollUntilEnd(recording.session, *writer, recording.poll));
-  TRY(writer->Finish());
-  PrintSummary(recording.session, nullptr, output);
+  TRY(writer->Finish(recording.session.description()));
+  PrintSummary(recording.session.statistics(), nullptr, output);
   return OkStatus();
 }
 
@@ -188,7 +188,8 @@ Status RecordProfile(Recording& recording, Format format) {
   TRY_ASSIGN(ImportOptions import, MakeImportOptions(options.common));
   import.symbolizer.live = true;
   if (options.unwind == "cfi") import.pipeline.unwind = UnwindMode::kCfi;
-  TRY_ASSIGN(const Profile profile, CollectProfile(recording.session, import, recording.poll));
+  TRY_ASSIGN(const LiveProfile live, CollectProfile(recording.session, import, recording.poll));
+  const Profile& profile = live.profile;
   if (profile.samples.empty()) {
     PrintLosses(profile.losses);
     return Error{ErrorCode::kUnavailable,
@@ -201,7 +202,7 @@ Status RecordProfile(Recording& recording, Format format) {
   FileSink sink(&out);
   TRY(WriteProfile(profile, format, write, &sink));
   TRY(out.Commit());
-  PrintSummary(recording.session, &profile.losses, options.output);
+  PrintSummary(live.statistics, &profile.losses, options.output);
   return OkStatus();
 }
 

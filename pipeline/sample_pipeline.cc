@@ -248,6 +248,8 @@ StackEnd SamplePipeline::Impl::AppendChain(const CapturedSample& sample, Process
       exact = true;
       continue;
     }
+    // A precise event of user code may be delivered from the kernel: what the kernel did by then is not its stack.
+    if (sample.cpumode == CpuMode::kUser && mode == CpuMode::kKernel) continue;
     const bool is_leaf = std::exchange(leaf, false);
     if (kernel_only && mode != CpuMode::kKernel) continue;
     if (places_.size() >= kFramesMax) return StackEnd::kFrameLimit;

@@ -103,6 +103,22 @@ TEST_F(SamplePipelineTest, KeepsTheInterruptedUserAddressBehindKernelFramesExact
                           "/bin/app+0x100", "/bin/app+0x1ff"));
 }
 
+TEST_F(SamplePipelineTest, LeavesOutTheKernelsPartOfAPreciseUserSample) {
+  Map(-1, kKernelAddress, 0x1000000, kKernelAddress, "[kernel.kallsyms]_text");
+  Map(1, 0x10000, 0x1000, 0, "/bin/app");
+  source_.Play([](EventSink& sink) {
+    CapturedSample sample;
+    sample.identity.pid = sample.identity.tid = 1;
+    sample.cpumode = CpuMode::kUser;
+    sample.ip = {0x10100};
+    sample.has_ip = true;
+    sample.chain = {kContextKernel, kKernelAddress + 0x10, kContextUser, 0x10104, 0x10200};
+    sample.has_chain = true;
+    sink.OnSample(sample);
+  });
+  EXPECT_THAT(Frames(Run(), 0), ElementsAre("/bin/app+0x100", "/bin/app+0x1ff"));
+}
+
 TEST_F(SamplePipelineTest, SharesLocationsBetweenProcesses) {
   Map(1, 0x10000, 0x1000, 0, "/lib/a.so");
   Map(2, 0x70000, 0x1000, 0, "/lib/a.so");
@@ -212,7 +228,7 @@ TEST_F(SamplePipelineTest, UsesBranchStacksAsStacksOnlyInCallStackMode) {
   for (const bool call_stack : {false, true}) {
     source_.Play([=, this](EventSink& sink) {
       source_.mutable_description().events[lbr].attr.branch_sample_type =
-          call_stack ? kBranchCallStack : 0;
+          call_stack ? uint64_t{kBranchCallStack} : uint64_t{0};
       CapturedSample sample;
       sample.identity.pid = sample.identity.tid = 1;
       sample.event = lbr;
