@@ -44,6 +44,7 @@ class FakeProcess : public ModuleFinder {
     return objects_.back().get();
   }
   void Map(const Mapping& mapping) { mappings_.push_back(mapping); }
+  const std::vector<Mapping>& mappings() const { return mappings_; }
   // Maps every executable segment with the given bias.
   void MapSegments(Object* object, uint64_t bias) {
     for (const ElfSegment& segment : object->file->segments()) {

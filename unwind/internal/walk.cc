@@ -269,8 +269,7 @@ Walk::Step Walk::StepByFramePointer() {
                                                                          : lost);
   }
   return_address = StripPointer(return_address);
-  CodeModule caller;
-  if (return_address != 0 && !finder_.Find(VirtAddr{return_address - 1}, &caller)) {
+  if (return_address != 0 && !IsExecutable(VirtAddr{return_address - 1})) {
     return Step::Stop(cfi_mode ? lost : StackEnd::kNoMapping);
   }
   registers_.Set(names_.frame_pointer, next_frame_pointer);
@@ -308,6 +307,12 @@ bool Walk::EnterModule(VirtAddr lookup) {
   has_module_ = finder_.Find(lookup, &module_);
   if (!has_module_) module_ = {};
   return has_module_;
+}
+
+bool Walk::IsExecutable(VirtAddr address) {
+  if (has_module_ && address >= module_.start && address < module_.end) return true;
+  CodeModule other;
+  return finder_.Find(address, &other);
 }
 
 StackEnd Walk::EndFor(Status status) const {

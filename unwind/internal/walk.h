@@ -46,8 +46,9 @@ class Walk {
   // Moves the registers to the caller. False if the stack pointer went the wrong way.
   bool MoveTo(uint64_t stack_pointer, bool through_signal);
   uint64_t StripPointer(uint64_t address) const;
-  // Finds the module of the frame at `pc` and keeps it. False if nothing executable is mapped there.
+  // Finds the module of the frame at `lookup` and keeps it. False if nothing executable is mapped there.
   bool EnterModule(VirtAddr lookup);
+  bool IsExecutable(VirtAddr address);
   FileVaddr InFile(uint64_t address) const { return {address - module_.bias}; }
   StackEnd EndFor(Status status) const;
   void Count(Method method);

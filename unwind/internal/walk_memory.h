@@ -40,7 +40,11 @@ class WalkMemory {
   static uint64_t Load(const std::byte* bytes, size_t size_bytes) {
     uint64_t value = 0;
     if constexpr (std::endian::native == std::endian::little) {
-      std::memcpy(&value, bytes, size_bytes);
+      if (size_bytes == 8) [[likely]] {
+        std::memcpy(&value, bytes, 8);  // nearly always: without a call
+      } else {
+        std::memcpy(&value, bytes, size_bytes);
+      }
     } else {
       for (size_t i = 0; i < size_bytes; ++i) value |= std::to_integer<uint64_t>(bytes[i]) << 8 * i;
     }
