@@ -39,6 +39,7 @@ Status AddMemory(PerfDataSource* source, Bytes bytes, int file, const std::strin
   Bytes data;
   if (header.is_pipe) {
     source->mutable_description()->source = "perf.data (pipe)";
+    source->mutable_description()->build_ids_follow = true;
     data = bytes.subspan(internal::kPipeHeaderBytes);
   } else {
     TRY_ASSIGN(const internal::FileContents contents,
@@ -117,6 +118,7 @@ Result<std::unique_ptr<EventSource>> OpenStream(Fd fd, const std::string& name) 
     auto source = std::make_unique<PerfDataSource>();
     source->mutable_description()->byte_order = header->order;
     source->mutable_description()->source = "perf.data (pipe)";
+    source->mutable_description()->build_ids_follow = true;
     feed->Consume(internal::kPipeHeaderBytes);
     source->AddFeed(std::move(feed), {}, -1);
     source->StartReading();

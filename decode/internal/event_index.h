@@ -64,7 +64,6 @@ class EventIndex {
 
   std::vector<EventLayout> layouts_;
   std::vector<Slot> slots_;  // open addressing, size a power of two, at most half full
-  size_t ids_ = 0;
   bool same_time_ = false;  // all layouts have the time at the same places
 };
 
