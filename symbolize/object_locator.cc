@@ -337,6 +337,7 @@ void ObjectLocator::FindAlt(const LocatedFile& debug, Search* search) const {
 LocatedObject ObjectLocator::Locate(const CodeObject& object, const LoadHints& hints,
                                     bool ask_debuginfod) const {
   LocatedObject located;
+  located.name = WithoutDeleted(object.path);
   // The object's own file is asked of debuginfod only if its debug file, which is worth more, is found nowhere either.
   located.object = FindObject(object, hints, &located.object_misses, false);
 

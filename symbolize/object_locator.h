@@ -40,8 +40,8 @@ class DebuginfodClient;
 struct LoadHints {
   int32_t pid = 0;  // 0: unknown
   // One of its mappings there: for /proc/PID/map_files and for the image of [vdso].
-  VirtAddr map_start;
-  VirtAddr map_end;
+  VirtAddr map_start = {};
+  VirtAddr map_end = {};
 };
 
 struct LocatorOptions {
@@ -75,6 +75,7 @@ struct LocatedFile {
 };
 
 struct LocatedObject {
+  std::string name;    // the recorded path
   LocatedFile object;  // the file that is mapped, with its code
   LocatedFile
       debug;  // a separate file with debug information or symbols; null if the object has its own

@@ -180,6 +180,7 @@ Symbolizer::Impl::Slot& Symbolizer::Impl::SlotOf(const CodeObject& object) {
 LocatedObject Symbolizer::Impl::LocateNow(const CodeObject& object, const LoadHints& hints) {
   if (object.kind == CodeObject::Kind::kVdso) {
     LocatedObject located;
+    located.name = object.path;
     located.object = internal::OwnVdso();
     return located;
   }

@@ -71,9 +71,10 @@ TableIdentity IdentityOf(const BuildId& build_id, const LocatedObject& located,
   return identity;
 }
 
-SymbolMiss MissOfFailure(SymbolWorkerFailure failure, const Error& error) {
-  if (failure != SymbolWorkerFailure::kRefused) return SymbolMiss::kBuildFailed;
-  return error.code == ErrorCode::kNotFound ? SymbolMiss::kNoSymbols : SymbolMiss::kDamaged;
+// The files were opened as ELF files before, so the worker refuses them only for having nothing to say.
+SymbolMiss MissOfFailure(SymbolWorkerFailure failure) {
+  return failure == SymbolWorkerFailure::kRefused ? SymbolMiss::kNoSymbols
+                                                  : SymbolMiss::kBuildFailed;
 }
 
 std::shared_ptr<TableCache::Outcome> FromTable(std::shared_ptr<const SymbolTable> table) {
@@ -238,7 +239,7 @@ std::shared_ptr<const TableCache::Outcome> TableCache::Build(const LocatedObject
   if (located.object.fd != nullptr) job.object_fd = located.object.fd->get();
   if (located.debug.fd != nullptr) job.debug_fd = located.debug.fd->get();
   if (located.alt.fd != nullptr) job.alt_fd = located.alt.fd->get();
-  job.object_name = located.object.path;
+  job.object_name = located.name;
   job.debug_name = located.debug.path;
   job.alt_name = located.alt.path;
   job.identity = identity.ToText();
@@ -252,7 +253,7 @@ std::shared_ptr<const TableCache::Outcome> TableCache::Build(const LocatedObject
   }
   if (output) {
     if (const Status built = BuildSymbolTable(job, output->fd(), &failure); !built) {
-      return fail(MissOfFailure(failure, built.error()), built.error().message);
+      return fail(MissOfFailure(failure), built.error().message);
     }
     if (output->Commit()) {
       auto table = SymbolTable::Open(path);
@@ -266,9 +267,9 @@ std::shared_ptr<const TableCache::Outcome> TableCache::Build(const LocatedObject
   if (!memory.valid())
     return fail(SymbolMiss::kBuildFailed, ErrnoError("memfd_create", errno).message);
   if (const Status built = BuildSymbolTable(job, memory.get(), &failure); !built) {
-    return fail(MissOfFailure(failure, built.error()), built.error().message);
+    return fail(MissOfFailure(failure), built.error().message);
   }
-  auto table = SymbolTable::FromFd(memory.get(), located.object.path);
+  auto table = SymbolTable::FromFd(memory.get(), located.name);
   if (!table) return fail(SymbolMiss::kBuildFailed, table.error().message);
   return FromTable(*std::move(table));
 }

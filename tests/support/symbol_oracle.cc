@@ -121,6 +121,7 @@ std::vector<uint64_t> SampleCodeAddresses(const std::string& object, size_t coun
   uint64_t total = 0;
   for (const ElfSection& section : (*file)->sections()) {
     if ((section.flags & SHF_EXECINSTR) == 0 || section.size_bytes == 0) continue;
+    if (section.name.starts_with(".plt")) continue;
     ranges.emplace_back(section.vaddr.value, total);
     total += section.size_bytes;
   }

@@ -42,6 +42,7 @@ OracleComparison CompareWithOracle(const std::vector<uint64_t>& addresses,
                                    const std::vector<InlineStack>& theirs,
                                    const OracleOptions& options = {});
 
+// PLTs are left out: llvm-symbolizer names their entries after whatever symbol stands before them.
 // `count` addresses spread evenly at random (always the same ones) over the executable sections of an ELF file.
 std::vector<uint64_t> SampleCodeAddresses(const std::string& object, size_t count);
 
