@@ -106,6 +106,10 @@ StackId ProfileBuilder::Stack(std::span<const LocationId> frames) {
   return found->second;
 }
 
+StackId ProfileBuilder::AppendStack(std::span<const LocationId> frames) {
+  return tables_->profile.AddStack(frames);
+}
+
 LabelSetId ProfileBuilder::LabelSet(std::span<const Profile::Label> labels) {
   std::vector<Profile::Label>& sorted = tables_->sorted_labels;
   sorted.assign(labels.begin(), labels.end());
@@ -141,6 +145,11 @@ void ProfileBuilder::Add(Profile::Sample sample, std::span<const int64_t> values
     if (__builtin_add_overflow(row[t], values[t], &row[t]))
       row[t] = values[t] > 0 ? INT64_MAX : INT64_MIN;
   }
+}
+
+void ProfileBuilder::AppendRow(Profile::Sample sample, std::span<const int64_t> values) {
+  CHECK(values.size() == tables_->profile.sample_types.size());
+  tables_->profile.AddSample(sample, values);
 }
 
 Profile ProfileBuilder::Finish() {

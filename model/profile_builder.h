@@ -33,10 +33,14 @@ class ProfileBuilder {
   // Equal mapping, address, lines and folding give the same location.
   LocationId Location(const Profile::Location& location, std::span<const Profile::Line> lines);
   StackId Stack(std::span<const LocationId> frames);
+  // A stack that the caller knows to be unlike every other: not looked up, and not found by Stack later.
+  StackId AppendStack(std::span<const LocationId> frames);
   // Labels are put into canonical order; duplicates are kept.
   LabelSetId LabelSet(std::span<const Profile::Label> labels);
   // Adds to the row of (stack, labels); `values` has one entry per sample type.
   void Add(Profile::Sample sample, std::span<const int64_t> values);
+  // The same for a (stack, labels) that the caller knows to be new.
+  void AppendRow(Profile::Sample sample, std::span<const int64_t> values);
 
   // The profile; the builder is empty afterwards.
   Profile Finish();

@@ -11,6 +11,7 @@
 #include "model/address_space.h"
 #include "model/profile_builder.h"
 #include "model/stack.h"
+#include "pipeline/internal/place_resolver.h"
 #include "pipeline/internal/profile_assembly.h"
 #include "pipeline/internal/stack_table.h"
 #include "pipeline/internal/user_unwinder.h"
@@ -86,7 +87,8 @@ class SamplePipeline::Impl {
       : description_(description),
         symbolizer_(symbolizer),
         options_(options),
-        unwinder_(description, symbolizer, options.unwind, processes_, hints_) {
+        unwinder_(description, symbolizer, options.unwind, processes_, hints_),
+        resolver_(symbolizer, !description.build_ids_follow) {
     for (const BuildIdEvent& id : description.build_ids) {
       processes_.objects().RememberBuildId(id.path, id.build_id);
     }
@@ -111,11 +113,14 @@ class SamplePipeline::Impl {
   void AppendLeafCaller(const CapturedSample& sample, Process& process);
   // False if no mapping covers the address (it is kept in a catch-all object).
   bool AppendPlace(Process& process, CpuMode mode, uint64_t address, bool is_caller);
+  // Puts the place on the stack being made; new ones go to the resolver.
+  void InternPlace(const CodeObject* object, uint64_t position);
   LabelSetId FindLabels(const CapturedSample& sample, const Process& process, const Thread& thread,
                         const FoundStack& stack);
   EventColumn& ColumnOf(uint32_t event);
+  void UseKernelOnce();
   void DescribeProfile(Profile* profile);
-  void AddComments(ProfileBuilder* builder);
+  void AddComments(Profile* profile) const;
 
   const RecordingDescription& description_;
   Symbolizer& symbolizer_;
@@ -123,12 +128,14 @@ class SamplePipeline::Impl {
   internal::ObjectHints hints_;
   internal::UserUnwinder unwinder_;
   StackTable table_;
-  ProfileBuilder builder_;  // holds the label sets while samples arrive
+  internal::PlaceResolver resolver_;
+  ProfileBuilder labels_builder_;  // holds the label sets
   std::vector<EventColumn> columns_;
   absl::flat_hash_map<Hash128, FoundStack, Hash128Hasher> chain_cache_;
   absl::flat_hash_map<LabelKey, LabelSetId> label_cache_;
   std::vector<uint32_t> places_;  // scratch: the stack being made, leaf first
   std::vector<Profile::Label> labels_;
+  bool kernel_used_ = false;
   uint64_t first_ns_ = 0;
   uint64_t last_ns_ = 0;
   std::map<std::string, uint64_t> stacks_cut_;
@@ -304,14 +311,22 @@ bool SamplePipeline::Impl::AppendPlace(Process& process, CpuMode mode, uint64_t 
   const VirtAddr looked_up{is_caller && address > 0 ? address - 1 : address};
   const CodeMapping* mapping = processes_.Lookup(process, looked_up, mode);
   if (mapping == nullptr) {
-    places_.push_back(table_.InternPlace(processes_.objects().Unmapped(mode), address));
+    InternPlace(processes_.objects().Unmapped(mode), address);
     return false;
   }
   const CodeObject& object = *mapping->object;
   const uint64_t position =
       HasFilePositions(object) ? mapping->ToFileOffset(looked_up).value : looked_up.value;
-  places_.push_back(table_.InternPlace(mapping->object, position));
+  InternPlace(mapping->object, position);
   return true;
+}
+
+void SamplePipeline::Impl::InternPlace(const CodeObject* object, uint64_t position) {
+  const size_t known = table_.places().size();
+  places_.push_back(table_.InternPlace(object, position));
+  if (table_.places().size() == known) return;
+  const LoadHints hints = object->index < hints_.size() ? hints_[object->index] : LoadHints{};
+  resolver_.Add(table_.places().back(), hints);
 }
 
 LabelSetId SamplePipeline::Impl::FindLabels(const CapturedSample& sample, const Process& process,
@@ -329,12 +344,14 @@ LabelSetId SamplePipeline::Impl::FindLabels(const CapturedSample& sample, const 
   labels_.clear();
   const auto text = [this](std::string_view name, std::string_view value) {
     if (!value.empty()) {
-      labels_.push_back({.key = builder_.String(name), .text = builder_.String(value)});
+      labels_.push_back(
+          {.key = labels_builder_.String(name), .text = labels_builder_.String(value)});
     }
   };
   const auto number = [this](std::string_view name, int64_t value, std::string_view unit) {
-    labels_.push_back(
-        {.key = builder_.String(name), .number = value, .number_unit = builder_.String(unit)});
+    labels_.push_back({.key = labels_builder_.String(name),
+                       .number = value,
+                       .number_unit = labels_builder_.String(unit)});
   };
   if (options_.label_process && sample.identity.pid >= 0) {
     number("pid", process.pid, "");
@@ -352,11 +369,24 @@ LabelSetId SamplePipeline::Impl::FindLabels(const CapturedSample& sample, const 
   if (stack.origin != StackOrigin::kNone) text("stack_origin", StackOriginName(stack.origin));
   if (stack.end != StackEnd::kComplete) text("stack_end", StackEndName(stack.end));
   if (label_cache_.size() >= kLabelCacheMax) label_cache_.clear();
-  return label_cache_.emplace(key, builder_.LabelSet(labels_)).first->second;
+  return label_cache_.emplace(key, labels_builder_.LabelSet(labels_)).first->second;
+}
+
+void SamplePipeline::Impl::UseKernelOnce() {
+  // Modules and BPF programs are named by the kernel's list, which must be the recorded kernel's. Its map comes
+  // before every sample.
+  if (kernel_used_ || processes_.kernel().mappings().empty()) return;
+  for (const CodeMapping& mapping : processes_.kernel().mappings()) {
+    if (mapping.object->kind != CodeObject::Kind::kKernel) continue;
+    symbolizer_.UseKernel(*mapping.object);
+    kernel_used_ = true;
+    return;
+  }
 }
 
 void SamplePipeline::Impl::OnMmap(const MmapEvent& event) {
   processes_.Apply(event);
+  UseKernelOnce();
   if (!event.executable || event.pid <= 0) return;
   if (IsJitDump(event)) {
     const Status added = symbolizer_.AddJitDumpFile(event.pid, event.path);
@@ -401,11 +431,10 @@ void SamplePipeline::Impl::DescribeProfile(Profile* profile) {
   profile->quality.stacks_cut = stacks_cut_;
 }
 
-void SamplePipeline::Impl::AddComments(ProfileBuilder* builder) {
-  Profile& profile = builder->profile();
+void SamplePipeline::Impl::AddComments(Profile* profile) const {
   const auto comment = [&](std::string_view key, std::string_view value) {
-    if (!value.empty())
-      profile.comments.push_back(builder->String(StrFormat("{}: {}", key, value)));
+    if (value.empty()) return;
+    profile->comments.push_back(profile->strings.Intern(StrFormat("{}: {}", key, value)));
   };
   comment("host", description_.hostname);
   comment("source", description_.source);
@@ -430,15 +459,15 @@ Profile SamplePipeline::Impl::Finish(const LossLedger& source_losses) {
   if (!description_.events.empty()) {
     ColumnOf(static_cast<uint32_t>(description_.events.size() - 1));
   }
-  // Modules and BPF programs are named by the kernel's list, which must be the recorded kernel's.
-  for (const CodeObject& object : processes_.objects().objects()) {
-    if (object.kind == CodeObject::Kind::kKernel) symbolizer_.UseKernel(object);
-  }
-  internal::ProfileAssembly assembly(table_, symbolizer_, hints_);
-  AddComments(&builder_);
+  decltype(chain_cache_)().swap(chain_cache_);
+  decltype(label_cache_)().swap(label_cache_);
+  table_.Seal();
+  resolver_.Finish();
+  const Profile labels = labels_builder_.Finish();
   Quality frames;
-  assembly.Fill(columns_, &builder_, &frames);
-  Profile profile = builder_.Finish();
+  Profile profile = internal::AssembleProfile(
+      {.table = table_, .labels = labels, .columns = columns_}, &resolver_, &frames);
+  AddComments(&profile);
   DescribeProfile(&profile);
   profile.quality.Merge(frames);
   // The source's ledger counts what it delivered as kept; here those are captured or lost on.

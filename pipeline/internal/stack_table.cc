@@ -28,6 +28,12 @@ void StackTable::Add(uint32_t stack, uint32_t labels, uint32_t event, uint64_t w
   if (__builtin_add_overflow(row.weight, weight, &row.weight)) row.weight = UINT64_MAX;
 }
 
+void StackTable::Seal() {
+  decltype(place_index_)().swap(place_index_);
+  decltype(stack_index_)().swap(stack_index_);
+  decltype(row_index_)().swap(row_index_);
+}
+
 size_t StackTable::MemoryBytes() const {
   // Index entries: key, value and about a quarter of empty slots.
   const size_t per_place = sizeof(Place) + (sizeof(PlaceKey) + sizeof(uint32_t)) * 5 / 4;

@@ -43,6 +43,8 @@ class StackTable {
                                       stack_begin_[stack + 1] - stack_begin_[stack]);
   }
   const std::vector<Row>& rows() const { return rows_; }
+  // Nothing is added any more: frees what only finding equal things needed.
+  void Seal();
   // What the table holds on to, roughly (vectors may have reserved up to twice that).
   size_t MemoryBytes() const;
 

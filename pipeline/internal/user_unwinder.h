@@ -10,12 +10,14 @@
 #include "model/address_space.h"
 #include "model/recording.h"
 #include "model/stack.h"
-#include "pipeline/internal/profile_assembly.h"
 #include "pipeline/sample_pipeline.h"
 #include "symbolize/symbolizer.h"
 #include "unwind/stack_walker.h"
 
 namespace ptarmigan::internal {
+
+// Where an object was seen mapped, for finding its file while the process lives; by CodeObject::index.
+using ObjectHints = std::vector<LoadHints>;
 
 class UserUnwinder : private ModuleFinder {
  public:

@@ -1,0 +1,182 @@
+#include "pipeline/internal/place_resolver.h"
+
+#include <elf.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace ptarmigan::internal {
+namespace {
+
+bool HasRuntimePositions(const CodeObject& object) {
+  return object.kind != CodeObject::Kind::kFile && object.kind != CodeObject::Kind::kVdso;
+}
+
+bool IsKernelSide(const CodeObject& object) {
+  return object.kind == CodeObject::Kind::kKernel ||
+         object.kind == CodeObject::Kind::kKernelModule || object.kind == CodeObject::Kind::kBpf;
+}
+
+}  // namespace
+
+PlaceResolver::PlaceResolver(Symbolizer& symbolizer, bool in_background)
+    : symbolizer_(symbolizer), in_background_(in_background) {}
+
+PlaceResolver::~PlaceResolver() {
+  if (!thread_.joinable()) return;
+  {
+    const std::lock_guard lock(mutex_);
+    waiting_.clear();
+    ending_ = true;
+  }
+  changed_.notify_all();
+  thread_.join();
+}
+
+void PlaceResolver::Add(const Place& place, const LoadHints& hints) {
+  filling_.push_back({place, hints});
+  if (!in_background_ || filling_.size() < kBatchPlaces) return;
+  if (!thread_.joinable()) thread_ = std::thread([this] { Work(); });
+  {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return waiting_.size() < kBatchesMax; });
+    waiting_.push_back(std::move(filling_));
+  }
+  changed_.notify_all();
+  filling_.clear();
+  filling_.reserve(kBatchPlaces);
+}
+
+void PlaceResolver::Finish() {
+  if (thread_.joinable()) {
+    {
+      const std::lock_guard lock(mutex_);
+      ending_ = true;
+    }
+    changed_.notify_all();
+    thread_.join();
+  }
+  Resolve(filling_);
+  filling_ = Batch();
+  for (const uint32_t index : object_order_) DescribeMapping(&objects_[index]);
+}
+
+void PlaceResolver::Work() {
+  for (;;) {
+    Batch batch;
+    {
+      std::unique_lock lock(mutex_);
+      changed_.wait(lock, [this] { return ending_ || !waiting_.empty(); });
+      if (waiting_.empty()) return;
+      batch = std::move(waiting_.front());
+      waiting_.pop_front();
+    }
+    changed_.notify_all();
+    Resolve(batch);
+  }
+}
+
+void PlaceResolver::Resolve(const Batch& batch) {
+  LoadNewObjects(batch);
+  for (const Request& request : batch) ResolvePlace(request.place);
+}
+
+void PlaceResolver::LoadNewObjects(const Batch& batch) {
+  std::vector<Symbolizer::Request> requests;
+  for (const Request& request : batch) {
+    const CodeObject& object = *request.place.object;
+    if (object.index >= objects_.size()) objects_.resize(object.index + 1);
+    NamedObject& named = objects_[object.index];
+    if (named.object != nullptr) continue;
+    named.object = &object;
+    named.hints = request.hints;
+    object_order_.push_back(object.index);
+    requests.push_back({&object, request.hints});
+  }
+  symbolizer_.Prefetch(requests);
+  for (const Symbolizer::Request& request : requests) {
+    NamedObject& named = objects_[request.object->index];
+    named.symbols = symbolizer_.Load(*request.object, request.hints);
+    if (HasRuntimePositions(*request.object) || named.symbols->file().empty()) continue;
+    const auto elf = symbolizer_.OpenObject(*request.object, request.hints);
+    if (elf == nullptr) continue;
+    for (const ElfSegment& segment : elf->segments()) {
+      if (segment.type != PT_LOAD || (segment.flags & PF_X) == 0) continue;
+      Profile::Mapping& mapping = named.mapping;
+      if (!named.has_segments) {
+        named.has_segments = true;
+        named.address_delta = segment.vaddr.value - segment.offset.value;
+        mapping.start = {segment.vaddr.value};
+        mapping.offset = segment.offset;
+      }
+      mapping.limit = std::max(mapping.limit, VirtAddr{segment.vaddr.value + segment.memory_bytes});
+    }
+  }
+}
+
+void PlaceResolver::ResolvePlace(const Place& place) {
+  const CodeObject& object = *place.object;
+  NamedObject& named_object = objects_[object.index];
+  named_object.position_min = std::min(named_object.position_min, place.position);
+  named_object.position_max = std::max(named_object.position_max, place.position);
+  NamedPlace& named = named_.emplace_back();
+  const ObjectSymbols& symbols = *named_object.symbols;
+  bool found = false;
+  if (HasRuntimePositions(object)) {
+    named.address = place.position;
+    found =
+        symbols.by_runtime_address()
+            ? symbolizer_.ResolveRuntime(symbols, {place.position}, UINT64_MAX, &frames_)
+            : symbolizer_.Resolve(symbols, {place.position - object.first_start.value}, &frames_);
+  } else if (const auto vaddr = symbolizer_.ToVaddr(symbols, {place.position})) {
+    named.address = vaddr->value;
+    found = symbolizer_.Resolve(symbols, *vaddr, &frames_);
+  } else {
+    // Without the file: as the first mapping had it. For an executable at fixed addresses these are its own.
+    if (!named_object.has_segments) {
+      named_object.address_delta = object.first_start.value - object.first_offset.value;
+    }
+    named.address = place.position + named_object.address_delta;
+  }
+  if (!found) {
+    named.miss = object.kind == CodeObject::Kind::kUnknown ? SymbolMiss::kNoMapping
+                                                           : Symbolizer::MissOf(symbols);
+    return;
+  }
+  AddLines(&named);
+  Profile::Mapping& mapping = named_object.mapping;
+  mapping.has_functions = mapping.has_filenames = true;
+  mapping.has_line_numbers = mapping.has_inline_frames = true;
+}
+
+void PlaceResolver::AddLines(NamedPlace* named) {
+  named->lines_begin = static_cast<uint32_t>(lines_.size());
+  named->lines_count = static_cast<uint32_t>(frames_.size());
+  for (const SourceFrame& frame : frames_) {
+    const std::string& system_name = frame.system_name.empty() ? frame.function : frame.system_name;
+    const FunctionId function = builder_.Function({.name = builder_.String(frame.function),
+                                                   .system_name = builder_.String(system_name),
+                                                   .file = builder_.String(frame.file),
+                                                   .start_line = frame.start_line});
+    lines_.push_back({.function = function, .line = frame.line, .column = frame.column});
+  }
+}
+
+void PlaceResolver::DescribeMapping(NamedObject* named) {
+  const CodeObject& object = *named->object;
+  Profile::Mapping& mapping = named->mapping;
+  if (named->has_segments) return;
+  if (!HasRuntimePositions(object)) {
+    mapping.start = object.first_start;
+    mapping.offset = object.first_offset;
+    mapping.limit = {std::max(named->position_max + 1 + named->address_delta, mapping.start.value)};
+    return;
+  }
+  mapping.start = {named->position_min};
+  mapping.limit = {named->position_max + 1};
+  if (object.kind == CodeObject::Kind::kUnknown) return;
+  mapping.start = std::min(mapping.start, object.first_start);
+  mapping.offset = IsKernelSide(object) ? FileOffset{mapping.start.value} : object.first_offset;
+}
+
+}  // namespace ptarmigan::internal
