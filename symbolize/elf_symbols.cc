@@ -11,6 +11,7 @@
 
 #include "base/byte_cursor.h"
 #include "base/str_format.h"
+#include "symbolize/internal/code_ranges.h"
 #include "symbolize/internal/coverage.h"
 #include "symbolize/internal/go_pclntab.h"
 #include "symbolize/internal/plt_names.h"
@@ -23,14 +24,7 @@ constexpr uint64_t kUnwindEntriesMax = uint64_t{1} << 22;
 
 // Executable sections, sorted; a debug file keeps their headers but not their bytes.
 std::vector<CodeRange> CodeRangesOf(const ElfFile& file) {
-  std::vector<CodeRange> ranges;
-  for (const ElfSection& section : file.sections()) {
-    if ((section.flags & SHF_EXECINSTR) == 0 || (section.flags & SHF_ALLOC) == 0) continue;
-    uint64_t end = 0;
-    if (section.size_bytes == 0 || !CheckedAdd(section.vaddr.value, section.size_bytes, &end))
-      continue;
-    ranges.push_back({section.vaddr, {end}});
-  }
+  std::vector<CodeRange> ranges = internal::CodeRanges(file);
   std::sort(ranges.begin(), ranges.end(),
             [](const CodeRange& a, const CodeRange& b) { return a.start < b.start; });
   return ranges;
@@ -67,6 +61,10 @@ uint64_t AddSymbols(const ElfFile& file, std::string_view table, SymbolSource so
     if (name.empty() || IsMappingSymbol(name) || IsLocalLabel(name)) return;
     FunctionRow row;
     row.start = symbol.value;
+    // In relocatable objects (kernel modules) values count from the section's start.
+    if (file.type() == ET_REL) {
+      row.start = internal::SectionAddress(file, sections[symbol.section]) + symbol.value.value;
+    }
     row.size_bytes = symbol.size_bytes;
     row.names.system_name = name;
     if (symbol.binding == STB_LOCAL) row.names.file = source_file;
