@@ -63,12 +63,16 @@ class Renumbering {
 
 class Encoder {
  public:
-  explicit Encoder(const Profile& profile)
+  // Pieces of the message go to `gzip` as they are made; null: Encode returns all of it.
+  Encoder(const Profile& profile, internal::GzipStream* gzip)
       : profile_(profile),
+        gzip_(gzip),
         strings_(profile.strings.size()),
         functions_(profile.functions.size()),
-        locations_(profile.locations.size()) {}
+        locations_(profile.locations.size()),
+        label_sets_(profile.label_sets.size()) {}
 
+  // The message, or what of it has not gone to `gzip`.
   std::string Encode() {
     for (const auto& type : profile_.sample_types) {
       Message(wire::Profile::kSampleTypeFieldNumber, [&] { ValueType(type); });
@@ -95,6 +99,15 @@ class Encoder {
     body_text_.clear();
     fields();
     top_.Text(field, body_text_);
+    PassOn();
+  }
+
+  void PassOn() {
+    constexpr size_t kPieceBytes = size_t{256} << 10;
+    if (gzip_ == nullptr || out_.size() < kPieceBytes) return;
+    gzip_->Write(std::move(out_));
+    out_.clear();
+    out_.reserve(kPieceBytes + (kPieceBytes >> 3));
   }
 
   int64_t Text(StringId id) { return id == 0 ? 0 : strings_.Get(id); }
@@ -135,16 +148,28 @@ class Encoder {
       for (const int64_t value : profile_.Values(index))
         packed.Varint(static_cast<uint64_t>(value));
       body_.Text(wire::Sample::kValueFieldNumber, packed_text);
-      for (const auto& label : profile_.Labels(sample.labels)) {
-        packed_text.clear();
-        packed.Signed(wire::Label::kKeyFieldNumber, Text(label.key));
-        packed.Signed(wire::Label::kStrFieldNumber, Text(label.text));
-        packed.Signed(wire::Label::kNumFieldNumber, label.number);
-        packed.Signed(wire::Label::kNumUnitFieldNumber, Text(label.number_unit));
-        body_.Text(wire::Sample::kLabelFieldNumber, packed_text);
-      }
+      body_text_.append(LabelBytes(sample.labels));
       top_.Text(wire::Profile::kSampleFieldNumber, body_text_);
+      PassOn();
     }
+  }
+
+  // The label fields of a sample; the same for every sample with this set.
+  const std::string& LabelBytes(LabelSetId id) {
+    std::string& bytes = label_sets_[id];
+    if (!bytes.empty() || profile_.Labels(id).empty()) return bytes;
+    WireWriter writer(&bytes);
+    std::string label_text;
+    WireWriter fields(&label_text);
+    for (const auto& label : profile_.Labels(id)) {
+      label_text.clear();
+      fields.Signed(wire::Label::kKeyFieldNumber, Text(label.key));
+      fields.Signed(wire::Label::kStrFieldNumber, Text(label.text));
+      fields.Signed(wire::Label::kNumFieldNumber, label.number);
+      fields.Signed(wire::Label::kNumUnitFieldNumber, Text(label.number_unit));
+      writer.Text(wire::Sample::kLabelFieldNumber, label_text);
+    }
+    return bytes;
   }
 
   void Mapping(size_t index) {
@@ -225,9 +250,11 @@ class Encoder {
   }
 
   const Profile& profile_;
+  internal::GzipStream* gzip_;
   Renumbering strings_;  // never asked for 0, which is "" in both
   Renumbering functions_;
   Renumbering locations_;
+  std::vector<std::string> label_sets_;  // encoded; empty until used
   std::string out_;
   std::string body_text_;
   std::string line_text_;
@@ -239,9 +266,10 @@ class Encoder {
 
 Result<std::string> EncodePprof(const Profile& profile, const PprofOptions& options) {
   TRY(profile.CheckValid());
-  std::string plain = Encoder(profile).Encode();
-  if (!options.gzip) return plain;
-  return internal::Gzip(AsBytes(plain), options.gzip_level);
+  if (!options.gzip) return Encoder(profile, nullptr).Encode();
+  internal::GzipStream gzip(options.gzip_level);
+  gzip.Write(Encoder(profile, &gzip).Encode());
+  return gzip.Finish();
 }
 
 Status WritePprof(const Profile& profile, ByteSink* sink, const PprofOptions& options) {

@@ -207,6 +207,10 @@ LoadedSymbols* Symbolizer::Impl::Load(const CodeObject& object, const LoadHints&
 
 void Symbolizer::Impl::Prefetch(std::span<const Request> requests) {
   const size_t threads = options_.threads != 0 ? options_.threads : UsableProcessors();
+  if (requests.size() <= 1 || threads == 1) {
+    for (const Request& request : requests) Load(*request.object, request.hints);
+    return;
+  }
   ThreadPool pool(std::clamp<size_t>(requests.size(), 1, threads));
   for (const Request& request : requests) {
     pool.Submit([this, request] { Load(*request.object, request.hints); });

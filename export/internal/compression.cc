@@ -4,8 +4,13 @@
 #include <zstd.h>
 
 #include <algorithm>
+#include <condition_variable>
+#include <deque>
 #include <limits>
 #include <memory>
+#include <mutex>
+#include <thread>
+#include <utility>
 
 #include "base/check.h"
 #include "base/str_format.h"
@@ -82,32 +87,112 @@ bool IsZstd(Bytes bytes) {
          bytes[2] == std::byte{0x2f} && bytes[3] == std::byte{0xfd};
 }
 
-std::string Gzip(Bytes plain, int level) {
-  z_stream stream = {};
-  constexpr int kMemoryLevel = 9;
-  CHECK(deflateInit2(&stream, level, Z_DEFLATED, kGzipWindowBits, kMemoryLevel,
-                     Z_DEFAULT_STRATEGY) == Z_OK);
-  gz_header header = {};
-  header.os = 255;  // unknown: the same bytes on every system
-  CHECK(deflateSetHeader(&stream, &header) == Z_OK);
-  std::string out;
-  size_t given = 0;
-  const auto chunk = std::make_unique<char[]>(kChunkBytes);
-  int result = Z_OK;
-  while (result != Z_STREAM_END) {
-    if (stream.avail_in == 0 && given < plain.size()) {
-      stream.next_in = ZlibInput(plain.data() + given);
-      stream.avail_in = ClampedSize(plain.size() - given);
-      given += stream.avail_in;
-    }
-    stream.next_out = reinterpret_cast<Bytef*>(chunk.get());
-    stream.avail_out = kChunkBytes;
-    result = deflate(&stream, given == plain.size() ? Z_FINISH : Z_NO_FLUSH);
-    CHECK(result != Z_STREAM_ERROR);
-    out.append(chunk.get(), kChunkBytes - stream.avail_out);
+namespace {
+
+// One gzip member being made.
+class Deflater {
+ public:
+  explicit Deflater(int level) {
+    constexpr int kMemoryLevel = 9;
+    CHECK(deflateInit2(&stream_, level, Z_DEFLATED, kGzipWindowBits, kMemoryLevel,
+                       Z_DEFAULT_STRATEGY) == Z_OK);
+    header_.os = 255;  // unknown: the same bytes on every system
+    CHECK(deflateSetHeader(&stream_, &header_) == Z_OK);
   }
-  deflateEnd(&stream);
-  return out;
+  ~Deflater() { deflateEnd(&stream_); }
+  Deflater(const Deflater&) = delete;
+  Deflater& operator=(const Deflater&) = delete;
+
+  void Add(Bytes plain) {
+    while (!plain.empty()) {
+      stream_.next_in = ZlibInput(plain.data());
+      stream_.avail_in = ClampedSize(plain.size());
+      plain = plain.subspan(stream_.avail_in);
+      while (stream_.avail_in > 0) Run(Z_NO_FLUSH);
+    }
+  }
+  std::string Finish() {
+    while (Run(Z_FINISH) != Z_STREAM_END) {
+    }
+    return std::move(out_);
+  }
+
+ private:
+  int Run(int flush) {
+    stream_.next_out = reinterpret_cast<Bytef*>(chunk_.get());
+    stream_.avail_out = kChunkBytes;
+    const int result = deflate(&stream_, flush);
+    CHECK(result != Z_STREAM_ERROR);
+    out_.append(chunk_.get(), kChunkBytes - stream_.avail_out);
+    return result;
+  }
+
+  z_stream stream_ = {};
+  gz_header header_ = {};
+  std::string out_;
+  std::unique_ptr<char[]> chunk_ = std::make_unique<char[]>(kChunkBytes);
+};
+
+}  // namespace
+
+std::string Gzip(Bytes plain, int level) {
+  Deflater deflater(level);
+  deflater.Add(plain);
+  return deflater.Finish();
+}
+
+struct GzipStream::Worker {
+  explicit Worker(int level) : deflater(level), thread([this] { Work(); }) {}
+
+  void Work() {
+    for (;;) {
+      std::string piece;
+      {
+        std::unique_lock lock(mutex);
+        changed.wait(lock, [this] { return ending || !pieces.empty(); });
+        if (pieces.empty()) return;
+        piece = std::move(pieces.front());
+        pieces.pop_front();
+      }
+      changed.notify_all();
+      deflater.Add(AsBytes(piece));
+    }
+  }
+  // What was written is compressed; then the thread has ended.
+  void End() {
+    if (!thread.joinable()) return;
+    {
+      const std::lock_guard lock(mutex);
+      ending = true;
+    }
+    changed.notify_all();
+    thread.join();
+  }
+
+  Deflater deflater;
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::deque<std::string> pieces;
+  bool ending = false;
+  std::thread thread;
+};
+
+GzipStream::GzipStream(int level) : worker_(std::make_unique<Worker>(level)) {}
+
+GzipStream::~GzipStream() { worker_->End(); }
+
+void GzipStream::Write(std::string piece) {
+  {
+    std::unique_lock lock(worker_->mutex);
+    worker_->changed.wait(lock, [this] { return worker_->pieces.size() < kPiecesMax; });
+    worker_->pieces.push_back(std::move(piece));
+  }
+  worker_->changed.notify_all();
+}
+
+std::string GzipStream::Finish() {
+  worker_->End();
+  return worker_->deflater.Finish();
 }
 
 Result<Inflated> Gunzip(Bytes compressed, uint64_t plain_bytes_max) {

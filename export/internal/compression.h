@@ -1,7 +1,9 @@
 // gzip and zstd around whole buffers, with a bound on what comes out.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #include "base/byte_cursor.h"
@@ -14,6 +16,27 @@ bool IsZstd(Bytes bytes);
 
 // One gzip member; the header has no name and no time, so equal input gives equal bytes. `level` 1 to 9.
 std::string Gzip(Bytes plain, int level);
+
+// The same in a thread of its own, for writers that make their output piece by piece: compressing goes on while the
+// next piece is made. The result does not depend on how the bytes are cut.
+class GzipStream {
+ public:
+  // Pieces that wait; Write blocks beyond.
+  static constexpr size_t kPiecesMax = 16;
+
+  explicit GzipStream(int level);
+  ~GzipStream();
+  GzipStream(const GzipStream&) = delete;
+  GzipStream& operator=(const GzipStream&) = delete;
+
+  void Write(std::string piece);
+  // The member. Once, after the last Write.
+  std::string Finish();
+
+ private:
+  struct Worker;
+  std::unique_ptr<Worker> worker_;
+};
 
 struct Inflated {
   std::string plain;
