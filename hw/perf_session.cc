@@ -24,6 +24,8 @@ using internal::EventSet;
 
 constexpr uint64_t kRingBytesDefault = uint64_t{1} << 20;
 constexpr uint64_t kRingBytesWithStacks = uint64_t{4} << 20;
+// Of all rings together, unless the caller says how large each is: machines with hundreds of CPUs get smaller ones.
+constexpr uint64_t kAllRingsBytesMax = uint64_t{256} << 20;
 constexpr uint64_t kRingBytesAutomaticMin = uint64_t{64} << 10;
 
 uint64_t ClockNs(clockid_t clock) {
@@ -174,9 +176,13 @@ Status PerfSession::Impl::Open() {
 
 Status PerfSession::Impl::OpenEvents() {
   const bool automatic = options_.ring_bytes == 0;
-  const uint64_t wanted = !automatic                       ? options_.ring_bytes
-                          : options_.stack_user_bytes != 0 ? kRingBytesWithStacks
-                                                           : kRingBytesDefault;
+  uint64_t wanted = options_.ring_bytes;
+  if (automatic) {
+    const uint64_t share = std::bit_floor(kAllRingsBytesMax / cpus_.size());
+    const uint64_t usual =
+        options_.stack_user_bytes != 0 ? kRingBytesWithStacks : kRingBytesDefault;
+    wanted = std::max(std::min(usual, share), kRingBytesAutomaticMin);
+  }
   const uint64_t first = std::bit_ceil(std::max<uint64_t>(wanted, PageSizeBytes()));
   for (ring_bytes_ = first;; ring_bytes_ /= 2) {
     events_ = std::make_unique<EventSet>(options_, plan_, ring_bytes_);
@@ -225,6 +231,7 @@ void PerfSession::Impl::WriteSideBand(RawRecordSink& sink) {
   side_band_options.trailer = Trailer();
   internal::SideBand side_band(std::move(side_band_options));
   side_band.WriteKernel(sink);
+  if (options_.cgroup_ids) side_band.WriteCgroups(sink);
   switch (options_.target.kind) {
     case PerfTarget::Kind::kPids:
       for (const int32_t pid : options_.target.pids) side_band.WriteProcess(pid, sink);

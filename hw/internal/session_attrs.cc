@@ -73,7 +73,8 @@ Status AttrPlanner::PlanTracking() {
   }
   int error = 0;
   if (!TryOpen(attr, probe_target_, &error)) {
-    return ExplainOpenError("dummy", attr, probe_target_, error, options_.proc_root);
+    return ExplainOpenError(options_.events.front().name, attr, probe_target_, error,
+                            options_.proc_root);
   }
   struct Feature {
     AttrBit bit;

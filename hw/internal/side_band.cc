@@ -1,6 +1,7 @@
 #include "hw/internal/side_band.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -267,6 +268,37 @@ void SideBand::WriteAllProcesses(RawRecordSink& sink) {
   auto pids = proc_.Pids();
   if (!pids) return;
   for (const int32_t pid : *pids) WriteProcess(pid, sink);
+}
+
+void SideBand::WriteCgroup(const std::string& mount, const std::string& group,
+                           RawRecordSink& sink) {
+  struct stat info = {};
+  if (::stat((mount + group).c_str(), &info) != 0) return;
+  builder_.Begin(kRecordCgroup, 0);
+  // Where inode numbers have 64 bits, a group's is its id (kernfs_ino in include/linux/kernfs.h).
+  builder_.Put<uint64_t>(info.st_ino);
+  builder_.PutText(group);
+  Emit(sink, 0, 0);
+}
+
+void SideBand::WriteCgroups(RawRecordSink& sink) {
+  std::string mount = JoinPath(options_.sysfs_root, "fs/cgroup");
+  if (!PathExists(JoinPath(mount, "cgroup.controllers"))) mount = JoinPath(mount, "unified");
+  if (!PathExists(JoinPath(mount, "cgroup.controllers"))) return;
+  std::vector<std::string> waiting = {"/"};
+  for (size_t written = 0; !waiting.empty() && written < kCgroupsMax; ++written) {
+    const std::string group = std::move(waiting.back());
+    waiting.pop_back();
+    WriteCgroup(mount, group, sink);
+    auto names = ListDirectory(mount + group);
+    if (!names) continue;  // removed meanwhile
+    for (const std::string& name : *names) {
+      std::string below = group == "/" ? group + name : JoinPath(group, name);
+      struct stat info = {};
+      const bool is_group = ::lstat((mount + below).c_str(), &info) == 0 && S_ISDIR(info.st_mode);
+      if (is_group && waiting.size() < kCgroupsMax) waiting.push_back(std::move(below));
+    }
+  }
 }
 
 void SideBand::WriteKernelMapping(const KernelMapping& mapping, RawRecordSink& sink) {

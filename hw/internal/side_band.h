@@ -45,6 +45,10 @@ class SideBand {
   void WriteProcess(int32_t pid, RawRecordSink& sink);
   void WriteAllProcesses(RawRecordSink& sink);
 
+  // The control groups (version 2) that exist, at most kCgroupsMax.
+  void WriteCgroups(RawRecordSink& sink);
+  static constexpr size_t kCgroupsMax = 65536;
+
   const SideBandCounts& counts() const { return counts_; }
   // kallsyms shows zeros to this user (kernel.kptr_restrict): there is no kernel mapping.
   bool kernel_addresses_hidden() const { return kernel_addresses_hidden_; }
@@ -68,6 +72,7 @@ class SideBand {
   void WriteMapping(int32_t pid, const ProcMap& map, bool own_mounts, RawRecordSink& sink);
   void WriteKernelMapping(const KernelMapping& mapping, RawRecordSink& sink);
   void WriteModules(RawRecordSink& sink);
+  void WriteCgroup(const std::string& mount, const std::string& group, RawRecordSink& sink);
   BuildId BuildIdOf(int32_t pid, const ProcMap& map, bool own_mounts);
   bool SharesOurMounts(int32_t pid) const;
 

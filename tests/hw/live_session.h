@@ -37,6 +37,7 @@ struct SeenSample {
   uint64_t time_ns;
   uint32_t cpu;
   uint64_t period;
+  uint64_t last_word;  // the cgroup id where there is one
 };
 
 // Reads what the tests ask about straight from the bytes; the layout is that of kSampleIdentifier | Ip | Tid | Time |
@@ -53,7 +54,7 @@ class Recorder : public RawRecordSink {
     if (record.stream == 0) ++synthesized;
     switch (type) {
       case PERF_RECORD_SAMPLE:
-        OnSample(cursor);
+        OnSample(cursor, record.bytes);
         break;
       case PERF_RECORD_COMM: {
         const int32_t pid = cursor.S32();
@@ -72,6 +73,11 @@ class Recorder : public RawRecordSink {
         const int32_t pid = cursor.S32();
         cursor.Skip(4);
         forks.emplace(pid, cursor.S32());
+        break;
+      }
+      case PERF_RECORD_CGROUP: {
+        const uint64_t id = cursor.U64();
+        cgroups.emplace(cursor.CString(), id);
         break;
       }
       case PERF_RECORD_LOST:
@@ -96,6 +102,7 @@ class Recorder : public RawRecordSink {
   std::vector<std::tuple<int32_t, int32_t, std::string, bool>> comms;
   std::vector<std::pair<int32_t, std::string>> mmaps;
   std::set<std::pair<int32_t, int32_t>> forks;  // pid, tid
+  std::map<std::string, uint64_t> cgroups;
   uint64_t with_build_id = 0;
   uint64_t synthesized = 0;
   uint64_t lost = 0;
@@ -103,7 +110,7 @@ class Recorder : public RawRecordSink {
   uint64_t wrong_sizes = 0;
 
  private:
-  void OnSample(ByteCursor& cursor) {
+  void OnSample(ByteCursor& cursor, Bytes record) {
     SeenSample sample = {};
     sample.id = cursor.U64();
     cursor.U64();
@@ -113,6 +120,7 @@ class Recorder : public RawRecordSink {
     sample.cpu = cursor.U32();
     cursor.U32();
     sample.period = cursor.U64();
+    sample.last_word = ByteCursor(record.last(8)).U64();
     if (!cursor.ok()) ++wrong_sizes;
     samples.push_back(sample);
   }

@@ -288,6 +288,7 @@ TEST(PerfSession, SamplesAControlGroup) {
   options.target.kind = PerfTarget::Kind::kCgroup;
   options.target.cgroup_path = name;
   options.events = {CpuClock()};
+  options.cgroup_ids = true;
   OPEN_OR_SKIP(session, options);
   Recorder recorder;
   ASSERT_TRUE(session.Enable().has_value());
@@ -297,6 +298,12 @@ TEST(PerfSession, SamplesAControlGroup) {
   EXPECT_GT(recorder.samples.size(), 20U);
   for (const SeenSample& sample : recorder.samples) EXPECT_EQ(sample.pid, inside.pid());
   EXPECT_TRUE(recorder.HasMapping(inside.pid(), "hw_test"));
+  if (session.description().events[0].attr.Samples(kSampleCgroup)) {
+    ASSERT_EQ(recorder.cgroups.count("/" + name), 1U);
+    for (const SeenSample& sample : recorder.samples) {
+      EXPECT_EQ(sample.last_word, recorder.cgroups["/" + name]);
+    }
+  }
 }
 
 TEST(PerfSession, CountsEveryRecordThatATinyRingCannotHold) {

@@ -37,6 +37,11 @@ class TextSink : public RawRecordSink {
             StrFormat("fork {}/{} from {}/{} at {}", pid, tid, parent, parent_tid, cursor.U64()));
         break;
       }
+      case PERF_RECORD_CGROUP: {
+        const uint64_t id = cursor.U64();
+        lines.push_back(StrFormat("cgroup {} {}", id, cursor.CString()));
+        break;
+      }
       case PERF_RECORD_MMAP:
       case PERF_RECORD_MMAP2:
         OnMmap(cursor, type, misc);
@@ -230,6 +235,27 @@ TEST(SideBand, FindsTheKernelInAListLongerThanOneRead) {
       sink.lines,
       (std::vector<std::string>{
           "mmap -1/0 ffffffff81000000+ffff00@ffffffff81000000 [kernel.kallsyms]_text kernel"}));
+}
+
+TEST(SideBand, WritesTheControlGroupsByTheirInodes) {
+  for (const std::string_view mount : {"fs/cgroup", "fs/cgroup/unified"}) {
+    FakeRoot proc;
+    FakeRoot sys;
+    const std::string root(mount);
+    sys.File(root + "/cgroup.controllers", "")
+        .File(root + "/cgroup.procs", "")
+        .File(root + "/a.slice/cgroup.procs", "")
+        .File(root + "/a.slice/b.scope/cgroup.procs", "");
+    TextSink sink;
+    SideBand side_band(OptionsFor(proc, sys));
+    side_band.WriteCgroups(sink);
+    const auto line = [&](std::string_view group) {
+      auto fd = OpenFile(sys.path() + "/" + root + std::string(group), O_RDONLY);
+      return StrFormat("cgroup {} {}", IdentifyFile(fd->get())->inode, group);
+    };
+    EXPECT_EQ(sink.lines,
+              (std::vector<std::string>{line("/"), line("/a.slice"), line("/a.slice/b.scope")}));
+  }
 }
 
 TEST(BuildIdFromNotes, SkipsOtherNotesAndSurvivesLies) {
