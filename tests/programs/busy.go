@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"os"
 	"strconv"
-	"time"
+	"syscall"
 )
 
 const workUnitSteps = 10000
@@ -31,13 +31,21 @@ func gamma(seed uint64) { sink = workUnit(seed + 3) }
 
 type units struct{ alpha, beta, gamma uint64 }
 
+func cpuMilliseconds() int64 {
+	var usage syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
+		panic(err)
+	}
+	return (usage.Utime.Nano() + usage.Stime.Nano()) / 1_000_000
+}
+
 //go:noinline
-func run(duration time.Duration) units {
+func run(limitMilliseconds int64) units {
 	var counts units
 	random := uint64(88172645463325252)
-	end := time.Now().Add(duration)
-	for time.Now().Before(end) {
-		for seed := uint64(0); seed < 50; seed++ {
+	end := cpuMilliseconds() + limitMilliseconds
+	for cpuMilliseconds() < end {
+		for seed := uint64(0); seed < 500; seed++ {
 			random ^= random << 13
 			random ^= random >> 7
 			random ^= random << 17
@@ -58,13 +66,13 @@ func run(duration time.Duration) units {
 }
 
 func main() {
-	milliseconds := 1000
+	milliseconds := int64(1000)
 	if len(os.Args) > 1 {
-		if number, err := strconv.Atoi(os.Args[1]); err == nil {
+		if number, err := strconv.ParseInt(os.Args[1], 10, 64); err == nil {
 			milliseconds = number
 		}
 	}
-	counts := run(time.Duration(milliseconds) * time.Millisecond)
+	counts := run(milliseconds)
 	fmt.Printf("{\"program\":\"busy_go\",\"units\":{\"alpha\":%d,\"beta\":%d,\"gamma\":%d},\"total\":%d}\n",
 		counts.alpha, counts.beta, counts.gamma, counts.alpha+counts.beta+counts.gamma)
 }

@@ -1,6 +1,4 @@
 // busy_rust [CPU_MS]: main -> run -> alpha, beta or gamma (60 : 30 : 10) -> work_unit.
-use std::time::{Duration, Instant};
-
 // std::hint::black_box is not yet stable in the oldest supported compiler.
 #[inline(always)]
 fn black_box(value: u64) -> u64 {
@@ -40,17 +38,29 @@ struct Units {
     gamma: u64,
 }
 
+// CPU time of this thread so far: the first number of schedstat, in nanoseconds.
+fn cpu_ms() -> u64 {
+    std::fs::read_to_string("/proc/thread-self/schedstat")
+        .ok()
+        .and_then(|text| {
+            text.split(' ')
+                .next()
+                .and_then(|word| word.parse::<u64>().ok())
+        })
+        .map_or(0, |nanoseconds| nanoseconds / 1_000_000)
+}
+
 #[inline(never)]
-fn run(time: Duration) -> Units {
+fn run(limit_ms: u64) -> Units {
     let mut units = Units {
         alpha: 0,
         beta: 0,
         gamma: 0,
     };
     let mut random: u64 = 88172645463325252;
-    let start = Instant::now();
-    while start.elapsed() < time {
-        for seed in 0..50 {
+    let end = cpu_ms() + limit_ms;
+    while cpu_ms() < end {
+        for seed in 0..5000 {
             random ^= random << 13;
             random ^= random >> 7;
             random ^= random << 17;
@@ -78,7 +88,7 @@ fn main() {
         .nth(1)
         .and_then(|text| text.parse().ok())
         .unwrap_or(1000);
-    let units = run(Duration::from_millis(milliseconds));
+    let units = run(milliseconds);
     println!(
         "{{\"program\":\"busy_rust\",\"units\":{{\"alpha\":{},\"beta\":{},\"gamma\":{}}},\"total\":{}}}",
         units.alpha,
