@@ -1,6 +1,7 @@
 #include "model/profile.h"
 
 #include "base/str_format.h"
+#include "model/event_attr.h"
 
 namespace ptarmigan {
 
@@ -73,12 +74,16 @@ Result<size_t> Profile::SampleTypeIndex(std::string_view name) const {
     return Error{ErrorCode::kNotFound, "the profile has no sample types"};
   }
   std::string known;
+  size_t without_modifiers = sample_types.size();
   for (size_t t = 0; t < sample_types.size(); ++t) {
-    const std::string full =
-        StrFormat("{}/{}", Text(sample_types[t].type), Text(sample_types[t].unit));
-    if (name == full || name == Text(sample_types[t].type)) return t;
+    const std::string_view type = Text(sample_types[t].type);
+    const std::string full = StrFormat("{}/{}", type, Text(sample_types[t].unit));
+    if (name == full || name == type) return t;
+    if (name == NameWithoutModifiers(type) && without_modifiers == sample_types.size())
+      without_modifiers = t;
     known += (known.empty() ? "" : ", ") + full;
   }
+  if (without_modifiers < sample_types.size()) return without_modifiers;
   return Error{ErrorCode::kNotFound,
                StrFormat("no sample type '{}'; the profile has: {}", name, known)};
 }

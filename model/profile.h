@@ -159,8 +159,8 @@ struct Profile {
 
   // Sum of each sample type over all samples.
   std::vector<int64_t> Totals() const;
-  // Index of the sample type with this name ("cpu" or "cpu/nanoseconds"); empty name: the default
-  // type, else the last. kNotFound lists what there is.
+  // Index of the sample type with this name ("cpu" or "cpu/nanoseconds"; "cycles" also finds "cycles:u"); empty
+  // name: the default type, else the last. kNotFound lists what there is.
   Result<size_t> SampleTypeIndex(std::string_view name) const;
 
   // Every id in range, no duplicate sample types, value matrix complete. The error names the first

@@ -115,6 +115,13 @@ TEST(Profile, FindsSampleTypesByNameOrDefault) {
             "no sample type 'heap'; the profile has: samples/count, cpu/nanoseconds");
 }
 
+TEST(Profile, FindsSampleTypesWithoutTheEventsModifiers) {
+  ProfileBuilder builder;
+  builder.SampleType("samples", "count");
+  builder.SampleType("cycles:u", "count");
+  EXPECT_EQ(builder.Finish().SampleTypeIndex("cycles").value(), 1U);
+}
+
 TEST(Profile, CopiesItsStrings) {
   Profile copy;
   {
