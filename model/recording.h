@@ -35,7 +35,7 @@ struct RecordingDescription {
   std::vector<std::string> command_line;
   std::map<uint32_t, std::string> pmu_names;  // dynamic PMU type -> name
   std::vector<BuildIdEvent> build_ids;
-  bool build_ids_follow = false;  // pipe mode: they come as events, after the samples
+  bool build_ids_follow = false;            // pipe mode: they come as events, after the samples
   std::map<std::string, std::string> meta;  // simpleperf's META_INFO
   int32_t clockid = -1;                     // -1: perf's own clock
   uint64_t clock_reference_ns = 0;          // CLOCK_DATA: this event-clock time ...

@@ -64,7 +64,7 @@ class EventIndex {
 
   std::vector<EventLayout> layouts_;
   std::vector<Slot> slots_;  // open addressing, size a power of two, at most half full
-  bool same_time_ = false;  // all layouts have the time at the same places
+  bool same_time_ = false;   // all layouts have the time at the same places
 };
 
 }  // namespace ptarmigan::internal

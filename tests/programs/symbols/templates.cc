@@ -93,8 +93,10 @@ uint64_t Work(uint64_t seed) {
   };
   uint64_t sum = std::visit(
       [](const auto& held) -> uint64_t {
-        if constexpr (std::is_integral_v<std::decay_t<decltype(held)>>) return held;
-        else return held.size();
+        if constexpr (std::is_integral_v<std::decay_t<decltype(held)>>)
+          return held;
+        else
+          return held.size();
       },
       value);
   for (const auto& [key, item] : archive) {
@@ -115,7 +117,7 @@ uint64_t WorkAll(uint64_t seed, std::integer_sequence<int, kKinds...>) {
 
 int main(int argc, char** argv) {
   const uint64_t seed = argc > 1 ? std::strtoull(argv[1], nullptr, 10) : 1;
-  std::printf("%llu\n", static_cast<unsigned long long>(shop::WorkAll(
-                            seed, std::make_integer_sequence<int, WIDTH>())));
+  std::printf("%llu\n", static_cast<unsigned long long>(
+                            shop::WorkAll(seed, std::make_integer_sequence<int, WIDTH>())));
   return 0;
 }
