@@ -117,7 +117,8 @@ TEST(ElfContent, GivesPlainSectionsWithoutACopy) {
 
 TEST(ElfContent, RefusesDamagedDataWithOneSentence) {
   const std::string text = SampleText(1000);
-  for (const auto& [method, data] : {std::pair(kZlib, Zlib(text)), std::pair(kZstd, Zstd(text))}) {
+  for (const uint32_t method : {kZlib, kZstd}) {
+    const std::string data = method == kZlib ? Zlib(text) : Zstd(text);
     const auto expect_damaged = [&](uint64_t declared, const std::string& damaged) {
       const auto content = ReadContent(Object({}, {method, declared}, damaged), ".debug_info");
       ASSERT_FALSE(content.has_value());

@@ -161,7 +161,7 @@ struct Comparison {
   std::string first;
 };
 
-// Compares at every row start and end, `stride` ranges apart.
+// Compares at the start of every row of every `stride`th function.
 Comparison CompareRows(const std::string& path, Dwarf_CFI* theirs, CfiTable* ours, size_t stride) {
   Comparison result;
   std::vector<CfiRange> functions;
@@ -228,11 +228,58 @@ TEST_P(CfiAgainstLibdw, EhFrameRowsAreEqual) {
   const LibdwObject object(path);
   Dwarf_CFI* theirs = dwarf_getcfi_elf(object.elf);
   ASSERT_NE(theirs, nullptr);
-  const Comparison comparison = CompareRows(path, theirs, &ours, 3);
+  const Comparison comparison = CompareRows(path, theirs, &ours, 1);
   EXPECT_TRUE(ours.uses_header()) << "the table was found damaged on the way";
   EXPECT_GT(comparison.rows, 100U);
   EXPECT_EQ(comparison.differing, 0U) << "of " << comparison.rows << ": " << comparison.first;
   RecordProperty("rows", static_cast<int>(comparison.rows));
+}
+
+// Functions with frames of several kinds, compiled so that their CFI is in .debug_frame.
+constexpr char kSource[] = R"(
+int leaf(int a) { return a * 3; }
+int calls(int a) { volatile int v[9]; v[a & 7] = leaf(a); return v[a & 3] + leaf(a + 1); }
+int grows(int n) { volatile char* p = __builtin_alloca(n); p[0] = 1; return calls(p[0]) + calls(n); }
+int saves(int a, int b, int c, int d, int e, int f, int g, int h) {
+  int x = calls(a), y = calls(b), z = calls(c), w = calls(d);
+  for (int i = 0; i < e; ++i) x += calls(y) * z + w * f + g * h;
+  return x + y + z + w;
+}
+int many(int n) { switch (n) { case 1: return calls(1); case 2: return grows(2); default: if (n > 9) return -1; }
+  return saves(n, n, n, n, n, n, n, n); }
+int main(void) { return many(3); }
+)";
+
+class CompiledObjects : public testing::TestWithParam<const char*> {};
+
+INSTANTIATE_TEST_SUITE_P(Options, CompiledObjects,
+                         testing::Values("-O2", "-O0", "-O2 -gdwarf64", "-O2 -gz=zlib",
+                                         "-O2 -gdwarf-2", "-O2 -m32"));
+
+TEST_P(CompiledObjects, DebugFrameRowsAreEqual) {
+  if (!HaveProgram("gcc")) GTEST_SKIP() << "gcc is not installed";
+  const std::string directory = TestTemporaryDirectory();
+  const std::string path = directory + "/program";
+  auto source = OutputFile::Create(path + ".c");
+  ASSERT_TRUE(source.has_value());
+  ASSERT_TRUE(source->Write(kSource).has_value());
+  ASSERT_TRUE(source->Commit().has_value());
+  const CommandResult made =
+      RunCommand(StrFormat("gcc -g {} -fno-asynchronous-unwind-tables -fno-exceptions -nostdlib "
+                           "-nostartfiles -Wl,-e,main "
+                           "-no-pie -o {} {}.c",
+                           GetParam(), path, path));
+  if (made.exit_code != 0) GTEST_SKIP() << "gcc cannot do that here: " << made.err;
+  const auto file = ElfFile::Open(path);
+  ASSERT_TRUE(file.has_value());
+  ASSERT_EQ((*file)->FindSection(".eh_frame"), nullptr);
+  CfiTable ours(**file);
+  const LibdwObject object(path);
+  Dwarf_CFI* theirs = dwarf_getcfi(object.dwarf);
+  ASSERT_NE(theirs, nullptr);
+  const Comparison comparison = CompareRows(path, theirs, &ours, 1);
+  EXPECT_GT(comparison.rows, 15U);
+  EXPECT_EQ(comparison.differing, 0U) << "of " << comparison.rows << ": " << comparison.first;
 }
 
 }  // namespace

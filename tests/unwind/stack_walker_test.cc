@@ -263,6 +263,30 @@ TEST(StackWalker, EndsInEntryCodeWithoutTables) {
   EXPECT_EQ(scene.FramesText(), "0x10 0x1025!");
 }
 
+TEST(StackWalker, EndsAtAThreadStartWithoutTables) {
+  // Assembly that zeroed the frame pointer and called; the leaf restores it.
+  WalkScene scene(Arch::kX86_64);
+  scene.Function(0, FpFrame());
+  scene.SetPc(At(0x10));
+  scene.SetFp(kStack);
+  scene.Word(0, 0);
+  scene.Word(8, At(0x810));
+  EXPECT_EQ(End(scene.Walk()), "complete");
+  EXPECT_EQ(scene.FramesText(), "0x10 0x810!");
+}
+
+TEST(StackWalker, UsesFramePointersWhereARowHasNoCfa) {
+  WalkScene scene(Arch::kX86_64);
+  scene.Function(0, "");
+  scene.Function(0x100, Outermost());
+  scene.SetPc(At(0x10));
+  scene.SetFp(kStack);
+  scene.Word(0, 0x1234);
+  scene.Word(8, At(0x110));
+  EXPECT_EQ(End(scene.Walk()), "complete");
+  EXPECT_EQ(scene.FramesText(), "0x10 0x110!");
+}
+
 // ---- signals ----
 
 // The rules of a trampoline whose context lies at the stack pointer: sp, pc and rbp from there.

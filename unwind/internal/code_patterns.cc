@@ -22,7 +22,7 @@ bool IsPltSection(const ElfSection& section) {
 // x86_64 PLT stubs are 16 bytes (".plt.got" 8) and begin with `jmp *slot(%rip)` or endbr64. The lazy ones in ".plt"
 // then push the slot's index, so that the return address lies one word higher; the first stub pushes the link map
 // upon that.
-LeafReturn PltReturnX86_64(const UnwindObject& object, const ElfSection& section, FileVaddr pc) {
+LeafReturn PltReturnAmd64(const UnwindObject& object, const ElfSection& section, FileVaddr pc) {
   constexpr uint64_t kStubBytes = 16;
   if (section.name != ".plt") return {};
   const uint64_t offset = pc - section.vaddr;
@@ -42,7 +42,7 @@ LeafReturn PltReturnX86_64(const UnwindObject& object, const ElfSection& section
   return {};
 }
 
-std::optional<LeafReturn> FunctionEdgeX86_64(const UnwindObject& object, FileVaddr pc) {
+std::optional<LeafReturn> FunctionEdgeAmd64(const UnwindObject& object, FileVaddr pc) {
   const std::string_view code = AsText(object.ReadOnlyBytes(pc, 8));
   const std::string_view after_endbr = code.starts_with(kEndbr64) ? code.substr(4) : code;
   if (after_endbr.starts_with("\x55\x48\x89\xe5"sv))
@@ -60,10 +60,10 @@ std::optional<LeafReturn> FindLeafReturn(const UnwindObject& object, Arch arch, 
     if (!IsPltSection(section) || pc < section.vaddr || pc - section.vaddr >= section.size_bytes) {
       continue;
     }
-    if (arch == Arch::kX86_64) return PltReturnX86_64(object, section, pc);
+    if (arch == Arch::kX86_64) return PltReturnAmd64(object, section, pc);
     if (arch == Arch::kArm64) return LeafReturn{.in_link_register = true};
   }
-  if (arch == Arch::kX86_64) return FunctionEdgeX86_64(object, pc);
+  if (arch == Arch::kX86_64) return FunctionEdgeAmd64(object, pc);
   return std::nullopt;
 }
 

@@ -8,6 +8,16 @@
 #include "unwind/internal/expression.h"
 
 namespace ptarmigan::internal {
+namespace {
+
+// Whether the row says that the frame has no caller.
+bool IsOutermost(const UnwindRow& row) {
+  return std::any_of(row.rules.begin(), row.rules.end(), [&](const RegisterRule& rule) {
+    return rule.register_number == row.return_register && rule.kind == RuleKind::kUndefined;
+  });
+}
+
+}  // namespace
 
 WalkResult Walk::Run(const WalkInput& input, std::vector<WalkedFrame>* frames) {
   frames->clear();
@@ -38,8 +48,8 @@ WalkResult Walk::Run(const WalkInput& input, std::vector<WalkedFrame>* frames) {
     }
     frame_ = {.pc = {step.pc}, .is_return_address = step.is_return_address};
     // An interrupted function may have called through a bad pointer: its frame is kept, without a mapping.
-    if (!EnterModule(frame_.lookup()) && step.is_return_address)
-      return Finish(StackEnd::kNoMapping);
+    const bool is_mapped = EnterModule(frame_.lookup());
+    if (!is_mapped && step.is_return_address) return Finish(StackEnd::kNoMapping);
     // On x86 rules may speak of the pc, which is the return address's column.
     if (arch_ != Arch::kArm64) registers_.Set(names_.return_address, step.pc);
     Count(step.method);
@@ -56,8 +66,11 @@ Walk::Step Walk::StepToCaller() {
   if (options_.method == WalkOptions::Method::kCfi && module_.object != nullptr) {
     const UnwindRow* row = module_.object->FindRow(InFile(frame_.lookup().value));
     if (row != nullptr) {
+      if (IsOutermost(*row)) return Step::Stop(StackEnd::kComplete);
       // A row that counts from the stack pointer is of no use once frame pointers have lost it (arm64).
-      const bool usable = row->cfa.kind != RuleKind::kRegister || registers_.Has(row->cfa.source);
+      const bool usable = row->cfa.kind == RuleKind::kRegister
+                              ? registers_.Has(row->cfa.source)
+                              : row->cfa.kind == RuleKind::kExpression;
       if (usable) return StepByCfi(*row);
       return StepByFramePointer();
     }
@@ -118,11 +131,6 @@ Walk::Step Walk::StepByCfi(const UnwindRow& row) {
   // But a function that has called another no longer has it there.
   if (frame_.is_return_address) has_return_address = false;
 
-  for (const RegisterRule& rule : row.rules) {
-    if (rule.register_number == return_register && rule.kind == RuleKind::kUndefined) {
-      return Step::Stop(StackEnd::kComplete);
-    }
-  }
   const auto cfa = ComputeCfa(row);
   if (!cfa) return Step::Stop(StackEnd::kBadFrame);
   if (*cfa < lowest_frame_ && !row.signal_frame) return Step::Stop(StackEnd::kBadFrame);
@@ -227,8 +235,8 @@ std::optional<Walk::Step> Walk::StepThroughSignal() {
       uint64_t value = 0;
       if (take(kRegisters + 8 * i, &value) == Status::kOk) interrupted.Set(kOrder[i], value);
     }
-    status = take(kRegisters + 8 * 15, &stack_pointer);
-    if (status == Status::kOk) status = take(kRegisters + 8 * 16, &pc);
+    status = take(kRegisters + uint64_t{8} * 15, &stack_pointer);
+    if (status == Status::kOk) status = take(kRegisters + uint64_t{8} * 16, &pc);
   } else {
     // siginfo (128 bytes), uc_flags, uc_link, uc_stack, uc_sigmask (128 bytes), padding, fault_address; then x0 to
     // x30, sp, pc.
@@ -237,8 +245,8 @@ std::optional<Walk::Step> Walk::StepThroughSignal() {
       uint64_t value = 0;
       if (take(kRegisters + 8 * uint64_t{i}, &value) == Status::kOk) interrupted.Set(i, value);
     }
-    status = take(kRegisters + 8 * 31, &stack_pointer);
-    if (status == Status::kOk) status = take(kRegisters + 8 * 32, &pc);
+    status = take(kRegisters + uint64_t{8} * 31, &stack_pointer);
+    if (status == Status::kOk) status = take(kRegisters + uint64_t{8} * 32, &pc);
   }
   if (status != Status::kOk) return Step::Stop(EndFor(status));
   registers_ = interrupted;
@@ -255,9 +263,12 @@ Walk::Step Walk::StepByFramePointer() {
   if (!registers_.Has(names_.frame_pointer)) return Step::Stop(lost);
   const uint64_t frame_pointer = registers_[names_.frame_pointer];
   const uint64_t word = names_.word_bytes;
-  // The ABIs have the outermost frame pointer zero. A lone zero in code that keeps no frame pointers says nothing.
+  // The ABIs have the outermost frame pointer zero, as thread starts in assembly without tables set it. Elsewhere a
+  // lone zero in code that keeps no frame pointers says nothing.
   if (frame_pointer == 0) {
-    return Step::Stop(!cfi_mode || result_.frame_pointer_steps > 0 ? StackEnd::kComplete : lost);
+    const bool thread_start = frame_.is_return_address && module_.object != nullptr;
+    return Step::Stop(
+        !cfi_mode || result_.frame_pointer_steps > 0 || thread_start ? StackEnd::kComplete : lost);
   }
   if (frame_pointer % word != 0 || frame_pointer < lowest_frame_) return Step::Stop(lost);
   uint64_t next_frame_pointer = 0;
