@@ -73,6 +73,7 @@ Result<Profile> RecordLoop(const std::string& source, pid_t pid) {
              PerfSession::Open(std::move(session_options)));
   ImportOptions import;
   import.symbolizer.live = true;
+  import.pipeline.live = true;
   PollOptions poll;
   poll.duration = kVerifyTime;
   poll.start = [&session] { return session->Enable(); };

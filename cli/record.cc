@@ -187,6 +187,7 @@ Status RecordProfile(Recording& recording, Format format) {
   const RecordOptions& options = recording.options;
   TRY_ASSIGN(ImportOptions import, MakeImportOptions(options.common));
   import.symbolizer.live = true;
+  import.pipeline.live = true;
   if (options.unwind == "cfi") import.pipeline.unwind = UnwindMode::kCfi;
   TRY_ASSIGN(const LiveProfile live, CollectProfile(recording.session, import, recording.poll));
   const Profile& profile = live.profile;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <string>
+#include <unordered_set>
 #include <utility>
 
 #include "base/log.h"
@@ -115,10 +116,13 @@ class SamplePipeline::Impl {
   bool AppendPlace(Process& process, CpuMode mode, uint64_t address, bool is_caller);
   // Puts the place on the stack being made; new ones go to the resolver.
   void InternPlace(const CodeObject* object, uint64_t position);
+  // What distinguishes the code at a JIT address at the sample's time from other code there.
+  uint64_t JitVariant(const internal::Place& place, const LoadHints& hints);
   LabelSetId FindLabels(const CapturedSample& sample, const Process& process, const Thread& thread,
                         const FoundStack& stack);
   EventColumn& ColumnOf(uint32_t event);
   void UseKernelOnce();
+  bool AddJitDump(int32_t pid, const std::string& path);
   void DescribeProfile(Profile* profile);
   void AddComments(Profile* profile) const;
 
@@ -136,6 +140,9 @@ class SamplePipeline::Impl {
   std::vector<uint32_t> places_;  // scratch: the stack being made, leaf first
   std::vector<Profile::Label> labels_;
   bool kernel_used_ = false;
+  std::vector<std::pair<int32_t, std::string>> jit_dumps_of_live_;  // pid, path: read at the end
+  std::unordered_set<int32_t> jit_dump_pids_;  // their code depends on the time
+  uint64_t sample_time_ns_ = 0;                // of the sample being placed
   uint64_t first_ns_ = 0;
   uint64_t last_ns_ = 0;
   std::map<std::string, uint64_t> stacks_cut_;
@@ -178,6 +185,7 @@ void SamplePipeline::Impl::OnSample(const CapturedSample& sample) {
     return;
   }
   losses_.Keep();
+  sample_time_ns_ = sample.identity.has_time ? sample.identity.time_ns : internal::Place::kAnyTime;
   Process& process = processes_.Find(sample.identity.pid);
   const FoundStack stack = FindStack(sample, process);
   if (stack.end == StackEnd::kComplete) {
@@ -227,8 +235,14 @@ FoundStack SamplePipeline::Impl::FindStackByChain(const CapturedSample& sample, 
     return {table_.InternStack(places_), StackOrigin::kLbr, StackEnd::kComplete};
   }
   // The same addresses in the same address spaces give the same stack.
-  const uint64_t spaces[] = {process.space.generation(), processes_.kernel().generation(),
-                             sample.ip.value, static_cast<uint64_t>(sample.cpumode)};
+  // (Unless a JIT compiler moves code about: then time is part of the place.)
+  const uint64_t time_ns = jit_dump_pids_.contains(process.pid) ? sample_time_ns_ : 0;
+  const uint64_t spaces[] = {process.space.generation(),
+                             processes_.kernel().generation(),
+                             time_ns,
+                             unwinder_.LinkRegister(sample),
+                             sample.ip.value,
+                             static_cast<uint64_t>(sample.cpumode)};
   const Hash128 spaces_hash = HashBytes128(std::as_bytes(std::span(spaces)));
   Hash128 key = HashBytes128(std::as_bytes(std::span(sample.chain)), spaces_hash.low);
   key.high ^= spaces_hash.high;
@@ -322,11 +336,28 @@ bool SamplePipeline::Impl::AppendPlace(Process& process, CpuMode mode, uint64_t 
 }
 
 void SamplePipeline::Impl::InternPlace(const CodeObject* object, uint64_t position) {
-  const size_t known = table_.places().size();
-  places_.push_back(table_.InternPlace(object, position));
-  if (table_.places().size() == known) return;
   const LoadHints hints = object->index < hints_.size() ? hints_[object->index] : LoadHints{};
-  resolver_.Add(table_.places().back(), hints);
+  internal::Place place{.object = object, .position = position};
+  uint64_t variant = 0;
+  if (object->kind == CodeObject::Kind::kAnonymous && jit_dump_pids_.contains(object->pid)) {
+    place.time_ns = sample_time_ns_;
+    variant = JitVariant(place, hints);
+  }
+  const size_t known = table_.places().size();
+  const uint32_t index = table_.InternPlace(place, variant);
+  places_.push_back(index);
+  if (table_.places().size() > known) resolver_.Add(index, place, hints);
+}
+
+uint64_t SamplePipeline::Impl::JitVariant(const internal::Place& place, const LoadHints& hints) {
+  InlineStack frames;
+  const ObjectSymbols* symbols = symbolizer_.Load(*place.object, hints);
+  if (!symbolizer_.ResolveRuntime(*symbols, {place.position}, place.time_ns, &frames)) return 0;
+  std::string names;
+  for (const SourceFrame& frame : frames) {
+    names += StrFormat("{}\n{}\n{}\n", frame.function, frame.file, frame.line);
+  }
+  return HashBytes64(AsBytes(names));
 }
 
 LabelSetId SamplePipeline::Impl::FindLabels(const CapturedSample& sample, const Process& process,
@@ -372,6 +403,12 @@ LabelSetId SamplePipeline::Impl::FindLabels(const CapturedSample& sample, const 
   return label_cache_.emplace(key, labels_builder_.LabelSet(labels_)).first->second;
 }
 
+bool SamplePipeline::Impl::AddJitDump(int32_t pid, const std::string& path) {
+  const Status added = symbolizer_.AddJitDumpFile(pid, path);
+  if (!added) LogWarning(added.error().message);
+  return added.has_value();
+}
+
 void SamplePipeline::Impl::UseKernelOnce() {
   // Modules and BPF programs are named by the kernel's list, which must be the recorded kernel's. Its map comes
   // before every sample.
@@ -389,8 +426,11 @@ void SamplePipeline::Impl::OnMmap(const MmapEvent& event) {
   UseKernelOnce();
   if (!event.executable || event.pid <= 0) return;
   if (IsJitDump(event)) {
-    const Status added = symbolizer_.AddJitDumpFile(event.pid, event.path);
-    if (!added) LogWarning(added.error().message);
+    if (options_.live) {
+      jit_dumps_of_live_.emplace_back(event.pid, event.path);
+    } else if (AddJitDump(event.pid, event.path)) {
+      jit_dump_pids_.insert(event.pid);
+    }
   }
   const CodeMapping* mapping =
       processes_.Lookup(processes_.Find(event.pid), event.start, CpuMode::kUser);
@@ -462,6 +502,7 @@ Profile SamplePipeline::Impl::Finish(const LossLedger& source_losses) {
   decltype(chain_cache_)().swap(chain_cache_);
   decltype(label_cache_)().swap(label_cache_);
   table_.Seal();
+  for (const auto& [pid, path] : jit_dumps_of_live_) AddJitDump(pid, path);
   resolver_.Finish();
   const Profile labels = labels_builder_.Finish();
   Quality frames;

@@ -37,6 +37,8 @@ struct PipelineOptions {
   bool command_line = false;  // write the recorder's command line into the comments
   bool symbols = true;
   UnwindMode unwind = UnwindMode::kAuto;
+  // Samples arrive while their processes run: what JIT compilers write about their code is complete only at the end.
+  bool live = false;
   // Of what is aggregated (stacks, rows); 0: no bound. Samples beyond are counted as lost (build limit).
   uint64_t memory_bytes_max = 0;
 };

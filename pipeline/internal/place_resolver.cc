@@ -33,8 +33,9 @@ PlaceResolver::~PlaceResolver() {
   thread_.join();
 }
 
-void PlaceResolver::Add(const Place& place, const LoadHints& hints) {
-  filling_.push_back({place, hints});
+void PlaceResolver::Add(uint32_t index, const Place& place, const LoadHints& hints) {
+  Batch& batch = place.object->kind == CodeObject::Kind::kAnonymous ? anonymous_ : filling_;
+  batch.push_back({index, place, hints});
   if (!in_background_ || filling_.size() < kBatchPlaces) return;
   if (!thread_.joinable()) thread_ = std::thread([this] { Work(); });
   {
@@ -57,7 +58,9 @@ void PlaceResolver::Finish() {
     thread_.join();
   }
   Resolve(filling_);
+  Resolve(anonymous_);
   filling_ = Batch();
+  anonymous_ = Batch();
   for (const uint32_t index : object_order_) DescribeMapping(&objects_[index]);
 }
 
@@ -78,7 +81,10 @@ void PlaceResolver::Work() {
 
 void PlaceResolver::Resolve(const Batch& batch) {
   LoadNewObjects(batch);
-  for (const Request& request : batch) ResolvePlace(request.place);
+  for (const Request& request : batch) {
+    if (request.index >= named_.size()) named_.resize(request.index + 1);
+    ResolvePlace(request.place, &named_[request.index]);
+  }
 }
 
 void PlaceResolver::LoadNewObjects(const Batch& batch) {
@@ -114,36 +120,35 @@ void PlaceResolver::LoadNewObjects(const Batch& batch) {
   }
 }
 
-void PlaceResolver::ResolvePlace(const Place& place) {
+void PlaceResolver::ResolvePlace(const Place& place, NamedPlace* named) {
   const CodeObject& object = *place.object;
   NamedObject& named_object = objects_[object.index];
   named_object.position_min = std::min(named_object.position_min, place.position);
   named_object.position_max = std::max(named_object.position_max, place.position);
-  NamedPlace& named = named_.emplace_back();
   const ObjectSymbols& symbols = *named_object.symbols;
   bool found = false;
   if (HasRuntimePositions(object)) {
-    named.address = place.position;
+    named->address = place.position;
     found =
         symbols.by_runtime_address()
-            ? symbolizer_.ResolveRuntime(symbols, {place.position}, UINT64_MAX, &frames_)
+            ? symbolizer_.ResolveRuntime(symbols, {place.position}, place.time_ns, &frames_)
             : symbolizer_.Resolve(symbols, {place.position - object.first_start.value}, &frames_);
   } else if (const auto vaddr = symbolizer_.ToVaddr(symbols, {place.position})) {
-    named.address = vaddr->value;
+    named->address = vaddr->value;
     found = symbolizer_.Resolve(symbols, *vaddr, &frames_);
   } else {
     // Without the file: as the first mapping had it. For an executable at fixed addresses these are its own.
     if (!named_object.has_segments) {
       named_object.address_delta = object.first_start.value - object.first_offset.value;
     }
-    named.address = place.position + named_object.address_delta;
+    named->address = place.position + named_object.address_delta;
   }
   if (!found) {
-    named.miss = object.kind == CodeObject::Kind::kUnknown ? SymbolMiss::kNoMapping
-                                                           : Symbolizer::MissOf(symbols);
+    named->miss = object.kind == CodeObject::Kind::kUnknown ? SymbolMiss::kNoMapping
+                                                            : Symbolizer::MissOf(symbols);
     return;
   }
-  AddLines(&named);
+  AddLines(named);
   Profile::Mapping& mapping = named_object.mapping;
   mapping.has_functions = mapping.has_filenames = true;
   mapping.has_line_numbers = mapping.has_inline_frames = true;

@@ -57,12 +57,12 @@ class PlaceResolver {
   PlaceResolver(const PlaceResolver&) = delete;
   PlaceResolver& operator=(const PlaceResolver&) = delete;
 
-  // Places must be added in the order of their indexes, each once.
-  void Add(const Place& place, const LoadHints& hints);
+  // Each place once. Anonymous code waits for Finish: JIT compilers add to their maps as long as they run.
+  void Add(uint32_t index, const Place& place, const LoadHints& hints);
   // Resolves the rest and ends the thread. The results below are valid from then on.
   void Finish();
 
-  const std::vector<NamedPlace>& places() const { return named_; }
+  const std::vector<NamedPlace>& places() const { return named_; }      // by index
   const std::vector<NamedObject>& objects() const { return objects_; }  // by CodeObject::index
   // In order of first use.
   const std::vector<uint32_t>& object_order() const { return object_order_; }
@@ -72,6 +72,7 @@ class PlaceResolver {
 
  private:
   struct Request {
+    uint32_t index = 0;
     Place place;
     LoadHints hints;
   };
@@ -81,12 +82,13 @@ class PlaceResolver {
   void Resolve(const Batch& batch);
   void LoadNewObjects(const Batch& batch);
   void DescribeMapping(NamedObject* object);
-  void ResolvePlace(const Place& place);
+  void ResolvePlace(const Place& place, NamedPlace* named);
   void AddLines(NamedPlace* named);
 
   Symbolizer& symbolizer_;
   const bool in_background_;
   Batch filling_;
+  Batch anonymous_;
 
   std::mutex mutex_;
   std::condition_variable changed_;

@@ -2,10 +2,11 @@
 
 namespace ptarmigan::internal {
 
-uint32_t StackTable::InternPlace(const CodeObject* object, uint64_t position) {
-  const auto [found, is_new] = place_index_.try_emplace(PlaceKey{object->index, position},
-                                                        static_cast<uint32_t>(places_.size()));
-  if (is_new) places_.push_back({object, position});
+uint32_t StackTable::InternPlace(const Place& place, uint64_t variant) {
+  const auto [found, is_new] =
+      place_index_.try_emplace(PlaceKey{place.object->index, place.position, variant},
+                               static_cast<uint32_t>(places_.size()));
+  if (is_new) places_.push_back(place);
   return found->second;
 }
 

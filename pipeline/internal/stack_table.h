@@ -19,6 +19,9 @@ namespace ptarmigan::internal {
 struct Place {
   const CodeObject* object = nullptr;
   uint64_t position = 0;
+  // Code of a JIT compiler that was replaced or moved: when it was seen; else kAnyTime.
+  static constexpr uint64_t kAnyTime = UINT64_MAX;
+  uint64_t time_ns = kAnyTime;
 };
 
 struct Row {
@@ -31,7 +34,8 @@ struct Row {
 
 class StackTable {
  public:
-  uint32_t InternPlace(const CodeObject* object, uint64_t position);
+  // `variant` tells code apart that stood at one address at different times; 0 where there is only one.
+  uint32_t InternPlace(const Place& place, uint64_t variant = 0);
   // Leaf first.
   uint32_t InternStack(std::span<const uint32_t> places);
   void Add(uint32_t stack, uint32_t labels, uint32_t event, uint64_t weight);
@@ -52,10 +56,11 @@ class StackTable {
   struct PlaceKey {
     uint32_t object;
     uint64_t position;
+    uint64_t variant;
     bool operator==(const PlaceKey&) const = default;
     template <typename H>
     friend H AbslHashValue(H state, const PlaceKey& key) {
-      return H::combine(std::move(state), key.object, key.position);
+      return H::combine(std::move(state), key.object, key.position, key.variant);
     }
   };
   struct RowKey {

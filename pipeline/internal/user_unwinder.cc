@@ -47,14 +47,19 @@ UserUnwinder::Walk UserUnwinder::Unwind(const CapturedSample& sample, Process& p
   return {frames_, result.origin, result.end};
 }
 
-std::optional<VirtAddr> UserUnwinder::LeafCaller(const CapturedSample& sample, Process& process) {
-  if (ArchOf(sample) != Arch::kArm64 || sample.user_stack_requested_bytes > 0 ||
-      sample.cpumode != CpuMode::kUser || !sample.user_regs.Has(kArm64LinkRegister)) {
-    return std::nullopt;
+uint64_t UserUnwinder::LinkRegister(const CapturedSample& sample) const {
+  if (sample.user_stack_requested_bytes > 0 || sample.cpumode != CpuMode::kUser ||
+      ArchOf(sample) != Arch::kArm64 || !sample.user_regs.Has(kArm64LinkRegister)) {
+    return 0;
   }
+  return sample.user_regs.values[kArm64LinkRegister];
+}
+
+std::optional<VirtAddr> UserUnwinder::LeafCaller(const CapturedSample& sample, Process& process) {
+  const uint64_t link_register = LinkRegister(sample);
+  if (link_register == 0) return std::nullopt;
   process_ = &process;
-  return WalkerFor(sample).LeafCaller(sample.ip, sample.user_regs.values[kArm64LinkRegister],
-                                      *this);
+  return WalkerFor(sample).LeafCaller(sample.ip, link_register, *this);
 }
 
 bool UserUnwinder::IsLbrCallStack(uint32_t event) const {

@@ -40,6 +40,9 @@ class UserUnwinder : private ModuleFinder {
   // has no frame of its own, or nothing where the chain has it already.
   std::optional<VirtAddr> LeafCaller(const CapturedSample& sample, Process& process);
 
+  // The register that LeafCaller looks at, 0 where it does not.
+  uint64_t LinkRegister(const CapturedSample& sample) const;
+
   // Whether the event's branch stacks are call stacks (and not the last branches).
   bool IsLbrCallStack(uint32_t event) const;
 

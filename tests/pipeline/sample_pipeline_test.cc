@@ -3,9 +3,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
+#include <map>
+
 #include "base/str_format.h"
 #include "pipeline/import.h"
 #include "tests/fakes/scripted_event_source.h"
+#include "tests/support/jit_dump_writer.h"
+#include "tests/support/test_data.h"
 
 namespace ptarmigan {
 namespace {
@@ -246,6 +251,43 @@ TEST_F(SamplePipelineTest, UsesBranchStacksAsStacksOnlyInCallStackMode) {
   EXPECT_THAT(Frames(profile, 0), ElementsAre("/bin/app+0x50"));
   EXPECT_THAT(Frames(profile, 1), ElementsAre("/bin/app+0x50", "/bin/app+0x10", "/bin/app+0x20"));
   EXPECT_EQ(Label(profile, 1, "stack_origin"), "lbr");
+}
+
+TEST_F(SamplePipelineTest, NamesJitCodeAsItWasAtTheSamplesTime) {
+  const std::string path = TestTemporaryDirectory() + "/jit-5.dump";
+  JitDumpWriter writer(std::endian::native, 5);
+  writer.Load(100, 0x20000, 0x100, "before");
+  writer.Load(200, 0x20000, 0x100, "after");
+  std::ofstream(path, std::ios::binary) << writer.bytes();
+  Map(5, 0x90000, 0x1000, 0, path);
+  Map(5, 0x20000, 0x1000, 0, "//anon");
+  for (const uint64_t time_ns : {uint64_t{150}, uint64_t{250}, uint64_t{260}}) {
+    source_.Play([time_ns](EventSink& sink) {
+      CapturedSample sample;
+      sample.identity.pid = sample.identity.tid = 5;
+      sample.identity.time_ns = time_ns;
+      sample.identity.has_time = true;
+      sample.cpumode = CpuMode::kUser;
+      sample.ip = {0x20010};
+      sample.has_ip = true;
+      sample.chain = {kContextUser, 0x20010};
+      sample.has_chain = true;
+      sink.OnSample(sample);
+    });
+  }
+  SymbolizerOptions options;
+  options.cache_directory = "-";
+  Symbolizer symbolizer(options);
+  const auto profile = ImportRecording(source_, symbolizer, {});
+  ASSERT_TRUE(profile.has_value());
+  std::map<std::string, int64_t> samples;
+  for (size_t i = 0; i < profile->samples.size(); ++i) {
+    const auto& location = profile->locations[profile->Stack(profile->samples[i].stack)[0]];
+    ASSERT_EQ(location.lines_count, 1U);
+    const auto& function = profile->functions[profile->Lines(location)[0].function];
+    samples[std::string(profile->Text(function.name))] += profile->Values(i)[0];
+  }
+  EXPECT_EQ(samples, (std::map<std::string, int64_t>{{"before", 1}, {"after", 2}}));
 }
 
 TEST_F(SamplePipelineTest, KeepsWhatCameBeforeTheSourceFailed) {
