@@ -16,6 +16,7 @@
 #include "pipeline/internal/profile_assembly.h"
 #include "pipeline/internal/stack_table.h"
 #include "pipeline/internal/user_unwinder.h"
+#include "symbolize/jit_maps.h"
 
 namespace ptarmigan {
 namespace {
@@ -62,13 +63,6 @@ CpuMode ModeOfMarker(uint64_t marker) {
     default:
       return CpuMode::kUnknown;
   }
-}
-
-// A JIT compiler maps its dump (executable, so that recorders note it): "…/jit-<pid>.dump".
-bool IsJitDump(const MmapEvent& event) {
-  const std::string_view path = event.path;
-  const std::string_view name = path.substr(path.rfind('/') + 1);
-  return name.starts_with("jit-") && name == StrFormat("jit-{}.dump", event.pid);
 }
 
 bool HasFilePositions(const CodeObject& object) {
@@ -425,7 +419,9 @@ void SamplePipeline::Impl::OnMmap(const MmapEvent& event) {
   processes_.Apply(event);
   UseKernelOnce();
   if (!event.executable || event.pid <= 0) return;
-  if (IsJitDump(event)) {
+  // A JIT compiler maps its dump executable, so that recorders note it; its name may hold a namespace's pid.
+  int32_t dump_pid = 0;
+  if (IsJitDumpPath(event.path, &dump_pid)) {
     if (options_.live) {
       jit_dumps_of_live_.emplace_back(event.pid, event.path);
     } else if (AddJitDump(event.pid, event.path)) {
