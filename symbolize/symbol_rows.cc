@@ -121,6 +121,12 @@ void SymbolRows::SetCodeRanges(std::vector<CodeRange> ranges) {
   }
 }
 
+void SymbolRows::Reserve(const Expected& expected) {
+  scopes_.reserve(scopes_.size() + std::min(expected.scopes, kScopesMax));
+  ranges_.reserve(ranges_.size() + std::min(expected.ranges, kRangesMax));
+  lines_.reserve(lines_.size() + std::min(expected.lines, kLinesMax));
+}
+
 bool SymbolRows::IsCode(FileVaddr address) const {
   if (code_ranges_.empty()) return true;
   const auto after =

@@ -111,6 +111,14 @@ class SymbolRows {
   // The executable sections of the object. Not called, or empty: every address is accepted.
   void SetCodeRanges(std::vector<CodeRange> ranges);
 
+  // Room for that many, so that growing does not copy; only a hint.
+  struct Expected {
+    size_t scopes = 0;
+    size_t ranges = 0;
+    size_t lines = 0;
+  };
+  void Reserve(const Expected& expected);
+
   // --- the usual way ---
   // A root scope with its range. kNone if it was dropped.
   ScopeId AddFunction(const FunctionRow& row);

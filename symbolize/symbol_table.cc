@@ -8,12 +8,14 @@
 
 #include "base/hash.h"
 #include "base/str_format.h"
+#include "symbolize/internal/page_arena.h"
 #include "symbolize/internal/sym_format.h"
 
 namespace ptarmigan {
 namespace {
 
 using internal::ColumnReader;
+using internal::PageArena;
 using internal::UnZigZag;
 
 // One packed page as the directory describes it; checked to lie inside the file.
@@ -23,21 +25,26 @@ struct PageEntry {
   uint32_t raw_bytes = 0;
 };
 
-// A page's bytes, unpacked, with room behind them for ColumnReader.
+// Unpacks a page into `raw`, which has room for it and for ColumnReader behind it.
+bool Unpack(Bytes file, const PageEntry& entry, std::span<uint8_t> raw) {
+  std::memset(raw.data() + entry.raw_bytes, 0, ColumnReader::kPadding);
+  const Bytes packed = SubspanOrEmpty(file, entry.offset, entry.packed_bytes);
+  const size_t unpacked =
+      ZSTD_decompress(raw.data(), entry.raw_bytes, packed.data(), packed.size());
+  return ZSTD_isError(unpacked) == 0 && unpacked == entry.raw_bytes;
+}
+
+// A page's bytes, unpacked, for as long as it takes to decode them.
 class RawPage {
  public:
   bool Unpack(Bytes file, const PageEntry& entry) {
-    bytes_ = std::make_unique_for_overwrite<uint8_t[]>(entry.raw_bytes + ColumnReader::kPadding);
-    std::memset(bytes_.get() + entry.raw_bytes, 0, ColumnReader::kPadding);
-    const Bytes packed = SubspanOrEmpty(file, entry.offset, entry.packed_bytes);
-    const size_t unpacked =
-        ZSTD_decompress(bytes_.get(), entry.raw_bytes, packed.data(), packed.size());
+    const size_t room = entry.raw_bytes + ColumnReader::kPadding;
+    bytes_ = std::make_unique_for_overwrite<uint8_t[]>(room);
     size_ = entry.raw_bytes;
-    return ZSTD_isError(unpacked) == 0 && unpacked == entry.raw_bytes;
+    return ptarmigan::Unpack(file, entry, {bytes_.get(), room});
   }
   const uint8_t* data() const { return bytes_.get(); }
   size_t size() const { return size_; }
-  std::unique_ptr<uint8_t[]> Release() { return std::move(bytes_); }
 
  private:
   std::unique_ptr<uint8_t[]> bytes_;
@@ -65,7 +72,7 @@ bool AccumulateRising(std::span<uint32_t> values) {
 
 // The number of entries at or before `offset` in a rising list. Without branches on the values: which way they go
 // is random here, and a wrong guess costs more than the comparisons.
-size_t CountAtOrBefore(const std::vector<uint32_t>& starts, uint32_t offset) {
+size_t CountAtOrBefore(std::span<const uint32_t> starts, uint32_t offset) {
   const uint32_t* first = starts.data();
   size_t count = starts.size();
   while (count > 1) {
@@ -103,14 +110,14 @@ struct SymbolTable::CodePage {
     uint32_t discriminator = 0;
   };
 
-  bool Decode(Bytes file, const PageEntry& entry);
-  bool DecodeNodes(ColumnReader* reader, uint32_t count);
+  bool Decode(Bytes file, const PageEntry& entry, PageArena* arena);
+  bool DecodeNodes(ColumnReader* reader);
 
-  std::vector<Node> nodes;
-  std::vector<uint32_t> segment_starts;
-  std::vector<uint32_t> segment_nodes;  // index + 1; 0: no function
-  std::vector<uint32_t> line_starts;
-  std::vector<Line> lines;
+  std::span<Node> nodes;
+  std::span<uint32_t> segment_starts;
+  std::span<uint32_t> segment_nodes;  // index + 1; 0: no function
+  std::span<uint32_t> line_starts;
+  std::span<Line> lines;
 };
 
 struct SymbolTable::FunctionPage {
@@ -120,14 +127,13 @@ struct SymbolTable::FunctionPage {
     uint32_t file = 0;
     uint32_t start_line = 0;
   };
-  bool Decode(const SymbolTable& table, const PageEntry& entry, uint32_t count);
-  std::vector<Function> functions;
+  bool Decode(const SymbolTable& table, const PageEntry& entry, uint32_t count, PageArena* arena);
+  std::span<Function> functions;
 };
 
 struct SymbolTable::StringPage {
-  bool Decode(Bytes file, const PageEntry& entry, uint32_t count);
-  std::unique_ptr<uint8_t[]> bytes;
-  std::vector<std::string_view> texts;
+  bool Decode(Bytes file, const PageEntry& entry, uint32_t count, PageArena* arena);
+  std::span<std::string_view> texts;
 };
 
 struct SymbolTable::Directory {
@@ -149,6 +155,7 @@ struct SymbolTable::Directory {
     }
   };
 
+  PageArena arena;
   uint32_t flags = 0;
   uint32_t functions = 0;
   uint32_t strings = 0;
@@ -158,13 +165,14 @@ struct SymbolTable::Directory {
   Pages<StringPage> string;
 };
 
-bool SymbolTable::CodePage::DecodeNodes(ColumnReader* reader, uint32_t count) {
+bool SymbolTable::CodePage::DecodeNodes(ColumnReader* reader) {
+  const auto count = static_cast<uint32_t>(nodes.size());
   std::vector<uint32_t> parents(count), values(count);
   if (!reader->Read(parents)) return false;
   uint32_t inlined = 0;
   for (const uint32_t parent : parents) inlined += parent != 0 ? 1 : 0;
-  nodes.resize(count);
   for (uint32_t i = 0; i < count; ++i) {
+    nodes[i] = {};
     if (parents[i] > i) return false;  // a parent stands before its children, so chains end
     nodes[i].parent = parents[i] == 0 ? kOutermost : i - parents[i];
   }
@@ -187,7 +195,7 @@ bool SymbolTable::CodePage::DecodeNodes(ColumnReader* reader, uint32_t count) {
          read(true, false, &Node::call_column) && read(true, false, &Node::discriminator);
 }
 
-bool SymbolTable::CodePage::Decode(Bytes file, const PageEntry& entry) {
+bool SymbolTable::CodePage::Decode(Bytes file, const PageEntry& entry, PageArena* arena) {
   RawPage raw;
   if (!raw.Unpack(file, entry)) return false;
   ByteCursor header(std::as_bytes(std::span(raw.data(), raw.size())), std::endian::little);
@@ -198,14 +206,15 @@ bool SymbolTable::CodePage::Decode(Bytes file, const PageEntry& entry) {
       segment_count > internal::kSymCodeItemsMax || line_count > internal::kSymCodeItemsMax) {
     return false;
   }
+  nodes = arena->Make<Node>(node_count);
+  segment_starts = arena->Make<uint32_t>(segment_count);
+  segment_nodes = arena->Make<uint32_t>(segment_count);
+  line_starts = arena->Make<uint32_t>(line_count);
+  lines = arena->Make<Line>(line_count);
   ColumnReader reader(raw.data() + header.position(), header.remaining());
-  if (!DecodeNodes(&reader, node_count)) return false;
-  segment_starts.resize(segment_count);
-  segment_nodes.resize(segment_count);
+  if (!DecodeNodes(&reader)) return false;
   if (!reader.Read(segment_starts) || !reader.Read(segment_nodes)) return false;
   Accumulate(segment_nodes);
-  line_starts.resize(line_count);
-  lines.resize(line_count);
   if (!reader.Read(line_starts)) return false;
   if (!AccumulateRising(segment_starts) || !AccumulateRising(line_starts)) return false;
   for (const uint32_t node : segment_nodes) {
@@ -223,7 +232,7 @@ bool SymbolTable::CodePage::Decode(Bytes file, const PageEntry& entry) {
 }
 
 bool SymbolTable::FunctionPage::Decode(const SymbolTable& table, const PageEntry& entry,
-                                       uint32_t count) {
+                                       uint32_t count, PageArena* arena) {
   RawPage raw;
   if (!raw.Unpack(table.bytes_, entry)) return false;
   ColumnReader reader(raw.data(), raw.size());
@@ -234,7 +243,7 @@ bool SymbolTable::FunctionPage::Decode(const SymbolTable& table, const PageEntry
   }
   Accumulate(system_names);
   Accumulate(files);
-  functions.resize(count);
+  functions = arena->Make<Function>(count);
   for (uint32_t i = 0; i < count; ++i) {
     // Texts are looked up once for all frames to come.
     functions[i] = {.system_name = table.Text(system_names[i]),
@@ -245,22 +254,21 @@ bool SymbolTable::FunctionPage::Decode(const SymbolTable& table, const PageEntry
   return true;
 }
 
-bool SymbolTable::StringPage::Decode(Bytes file, const PageEntry& entry, uint32_t count) {
-  RawPage raw;
-  if (!raw.Unpack(file, entry)) return false;
-  ColumnReader reader(raw.data(), raw.size());
+bool SymbolTable::StringPage::Decode(Bytes file, const PageEntry& entry, uint32_t count,
+                                     PageArena* arena) {
+  // The texts stay where they are unpacked.
+  const std::span raw = arena->Make<uint8_t>(entry.raw_bytes + ColumnReader::kPadding);
+  if (!Unpack(file, entry, raw)) return false;
+  ColumnReader reader(raw.data(), entry.raw_bytes);
   std::vector<uint32_t> lengths(count);
   if (!reader.Read(lengths)) return false;
-  const char* next = reinterpret_cast<const char*>(reader.position());
-  size_t left = reader.remaining();
-  texts.reserve(count);
-  for (const uint32_t length : lengths) {
-    if (length > left) return false;
-    texts.emplace_back(next, length);
-    next += length;
-    left -= length;
+  std::string_view left(reinterpret_cast<const char*>(reader.position()), reader.remaining());
+  texts = arena->Make<std::string_view>(count);
+  for (uint32_t i = 0; i < count; ++i) {
+    if (lengths[i] > left.size()) return false;
+    texts[i] = left.substr(0, lengths[i]);
+    left.remove_prefix(lengths[i]);
   }
-  bytes = raw.Release();
   return true;
 }
 
@@ -396,7 +404,7 @@ const SymbolTable::CodePage* SymbolTable::GetCodePage(size_t index) const {
   auto& pages = directory_->code;
   if (const CodePage* page = pages.unpacked[index].load(std::memory_order_acquire)) return page;
   auto page = std::make_unique<CodePage>();
-  const bool good = page->Decode(bytes_, pages.entries[index]);
+  const bool good = page->Decode(bytes_, pages.entries[index], &directory_->arena);
   if (!good) damaged_.store(true, std::memory_order_relaxed);
   return Publish<CodePage>(&pages.unpacked[index], good ? page.release() : &pages.empty,
                            &pages.empty);
@@ -409,9 +417,9 @@ const SymbolTable::FunctionPage* SymbolTable::GetFunctionPage(size_t index) cons
   }
   auto page = std::make_unique<FunctionPage>();
   const auto first = static_cast<uint32_t>(index * internal::kSymFunctionsPerPage);
-  const bool good =
-      page->Decode(*this, pages.entries[index],
-                   std::min(internal::kSymFunctionsPerPage, directory_->functions - first));
+  const bool good = page->Decode(
+      *this, pages.entries[index],
+      std::min(internal::kSymFunctionsPerPage, directory_->functions - first), &directory_->arena);
   if (!good) damaged_.store(true, std::memory_order_relaxed);
   return Publish<FunctionPage>(&pages.unpacked[index], good ? page.release() : &pages.empty,
                                &pages.empty);
@@ -422,9 +430,9 @@ const SymbolTable::StringPage* SymbolTable::GetStringPage(size_t index) const {
   if (const StringPage* page = pages.unpacked[index].load(std::memory_order_acquire)) return page;
   auto page = std::make_unique<StringPage>();
   const auto first = static_cast<uint32_t>(index * internal::kSymStringsPerPage);
-  const bool good =
-      page->Decode(bytes_, pages.entries[index],
-                   std::min(internal::kSymStringsPerPage, directory_->strings - first));
+  const bool good = page->Decode(
+      bytes_, pages.entries[index],
+      std::min(internal::kSymStringsPerPage, directory_->strings - first), &directory_->arena);
   if (!good) damaged_.store(true, std::memory_order_relaxed);
   return Publish<StringPage>(&pages.unpacked[index], good ? page.release() : &pages.empty,
                              &pages.empty);

@@ -25,7 +25,7 @@ using internal::ZigZag;
 constexpr uint32_t kNone = SymbolRows::kNone;
 // A page is closed at the next function once it holds this many segments and lines, and anywhere at twice as many.
 constexpr size_t kPageItems = 2048;
-constexpr int kZstdLevel = 9;
+constexpr int kZstdLevel = 5;
 
 struct ZstdFree {
   void operator()(ZSTD_CCtx* compressor) const { ZSTD_freeCCtx(compressor); }

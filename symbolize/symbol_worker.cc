@@ -190,6 +190,10 @@ std::vector<std::string> ChildEnvironment() {
     // NOLINTNEXTLINE(concurrency-mt-unsafe): the program does not change its environment.
     if (const char* value = ::getenv(name)) environment.push_back(StrFormat("{}={}", name, value));
   }
+  // The worker makes a few large things and ends: memory from huge pages, given back never, saves a third of its time.
+  environment.emplace_back(
+      "GLIBC_TUNABLES=glibc.malloc.hugetlb=1:glibc.malloc.mmap_threshold=33554432:"
+      "glibc.malloc.top_pad=8388608:glibc.malloc.trim_threshold=1073741824");
   // Leak checking at the end would need system calls that the filter refuses.
   environment.emplace_back("LSAN_OPTIONS=detect_leaks=0");
   return environment;

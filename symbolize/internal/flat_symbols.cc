@@ -34,8 +34,9 @@ struct RankedRange {
 // Calls emit(start, end, value) for the winning pieces, from low to high addresses, without overlap.
 template <typename Emit>
 void Sweep(std::vector<RankedRange> ranges, const Emit& emit) {
-  std::stable_sort(ranges.begin(), ranges.end(),
-                   [](const RankedRange& a, const RankedRange& b) { return a.start < b.start; });
+  // Which of those that start together comes first does not matter: the queue ranks them.
+  std::sort(ranges.begin(), ranges.end(),
+            [](const RankedRange& a, const RankedRange& b) { return a.start < b.start; });
   std::priority_queue<RankedRange> active;
   uint64_t position = 0;
   for (size_t next = 0; next < ranges.size() || !active.empty();) {
