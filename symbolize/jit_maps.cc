@@ -211,8 +211,6 @@ class JitDump::Reader {
   std::endian order_ = std::endian::little;
   Timeline timeline_;
   std::optional<PendingLines> pending_;
-  bool line_below_header_ = false;  // see FixLineOffsets
-  bool lines_seen_ = false;
 };
 
 Status JitDump::Reader::Read() {
