@@ -136,10 +136,11 @@ class LiveEventSource final : public EventSource {
 
   Result<PollOutcome> Poll(EventSink& sink) override {
     stream_.SetSink(&sink);
-    if (source_->description().events.size() != events_) {
-      events_ = source_->description().events.size();
-      stream_.EventsChanged();
-    }
+    // Events are opened, and threads followed, while the session runs.
+    size_t known = 0;
+    for (const EventDescription& event : source_->description().events)
+      known += 1 + event.ids.size();
+    if (std::exchange(known_, known) != known) stream_.EventsChanged();
     TRY_ASSIGN(const PollOutcome outcome, source_->Poll(stream_, poll_timeout_ms_));
     if (outcome == PollOutcome::kEnd) stream_.Finish();
     stream_.losses();
@@ -153,7 +154,7 @@ class LiveEventSource final : public EventSource {
   int poll_timeout_ms_;
   // losses() settles counts that only the stream knows.
   mutable RecordStream stream_;
-  size_t events_ = 0;
+  size_t known_ = 0;  // events and ids that the stream knows
 };
 
 }  // namespace

@@ -62,6 +62,8 @@ Result<PollOutcome> PerfDataSource::Poll(EventSink& sink) {
   }
   Reader* reader = NextReader();
   if (reader == nullptr) {
+    mutable_losses()->Lose(LossStage::kParse, LossReason::kTruncated, split_.size(),
+                           LossUnit::kBytes);
     stream_.Finish();
     finished_ = true;
     return PollOutcome::kEnd;

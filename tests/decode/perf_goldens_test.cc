@@ -503,6 +503,46 @@ TEST_P(PerfToProfile, HasTheTotalsThatWeDeliver) {
 INSTANTIATE_TEST_SUITE_P(Recordings, PerfToProfile, ::testing::ValuesIn(GoldensWith(".p2p.txt")),
                          TestName);
 
+// --- what perf 6.1 refuses for its age, or stops at ---
+
+struct Refused {
+  const char* recording;
+  uint64_t samples;  // counted by walking over the records' headers with other tools
+};
+
+class RefusedByPerf : public ::testing::TestWithParam<Refused> {};
+
+TEST_P(RefusedByPerf, IsReadAllTheSame) {
+  const std::string path = TestDataPath(GetParam().recording);
+  if (path.empty()) GTEST_SKIP() << TestDataMissing(GetParam().recording);
+  const auto drained = Drain(path);
+  ASSERT_NE(drained, nullptr);
+  EXPECT_EQ(drained->sink.samples.size(), GetParam().samples);
+  EXPECT_EQ(drained->source->losses().Lost(LossStage::kParse, LossReason::kUnknownEvent), 0U);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Recordings, RefusedByPerf,
+    ::testing::Values(
+        // attrs of perf 6.14 and newer
+        Refused{"kdab-perfparser/cpp-inlining.perf.data", 539},
+        Refused{"linux-perf-data/sleep.data", 7},
+        Refused{"linux-perf-data/sleep.compressed.data", 8},
+        Refused{"linux-perf-data/sleep.compressed2.data", 7},
+        // simpleperf's several events, whose sample types differ
+        Refused{"simpleperf/perf_with_trace_offcpu_v2.data", 304},
+        Refused{"simpleperf/perf_with_tracepoint_event.data", 45},
+        Refused{"simpleperf/debug_unwind_small_map_range.data", 1},
+        // 228 records, one of which has the size 0
+        Refused{"perf_data_converter/perf.data.piped.corrupted.zero_size_sample-3.2", 227}),
+    [](const auto& tested) {
+      std::string name;
+      for (const char c : std::string(tested.param.recording)) {
+        name += std::isalnum(static_cast<unsigned char>(c)) != 0 ? c : '_';
+      }
+      return name;
+    });
+
 // --- the rest ---
 
 TEST(Goldens, AreThere) {
