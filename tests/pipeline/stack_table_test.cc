@@ -1,0 +1,55 @@
+#include "pipeline/internal/stack_table.h"
+
+#include <gtest/gtest.h>
+
+namespace ptarmigan::internal {
+namespace {
+
+TEST(StackTable, HoldsEqualThingsOnce) {
+  StackTable table;
+  CodeObject object;
+  const uint32_t a = table.InternPlace({.object = &object, .position = 1});
+  const uint32_t b = table.InternPlace({.object = &object, .position = 2});
+  EXPECT_EQ(table.InternPlace({.object = &object, .position = 1}), a);
+  EXPECT_NE(table.InternPlace({.object = &object, .position = 1}, /*variant=*/7), a);
+  const std::vector<uint32_t> one = {a, b};
+  const std::vector<uint32_t> other = {b, a};
+  const uint32_t stack = table.InternStack(one);
+  EXPECT_EQ(table.InternStack(one), stack);
+  EXPECT_NE(table.InternStack(other), stack) << "order is content";
+  EXPECT_EQ(std::vector<uint32_t>(table.Stack(stack).begin(), table.Stack(stack).end()), one);
+}
+
+TEST(StackTable, KeepsTheEmptyStack) {
+  StackTable table;
+  const uint32_t empty = table.InternStack({});
+  EXPECT_EQ(table.InternStack({}), empty);
+  EXPECT_TRUE(table.Stack(empty).empty());
+}
+
+TEST(StackTable, AddsUpRowsPerEventAndSaturates) {
+  StackTable table;
+  table.Add(0, 0, 0, 5);
+  table.Add(0, 0, 0, UINT64_MAX);
+  table.Add(0, 0, 1, 3);
+  ASSERT_EQ(table.rows().size(), 2U);
+  EXPECT_EQ(table.rows()[0].samples, 2U);
+  EXPECT_EQ(table.rows()[0].weight, UINT64_MAX);
+  EXPECT_EQ(table.rows()[1].weight, 3U);
+}
+
+TEST(StackTable, SealKeepsWhatWasAdded) {
+  StackTable table;
+  CodeObject object;
+  const uint32_t place = table.InternPlace({.object = &object, .position = 1});
+  const uint32_t stack = table.InternStack(std::vector<uint32_t>{place});
+  table.Add(stack, 0, 0, 1);
+  const size_t before = table.MemoryBytes();
+  table.Seal();
+  EXPECT_EQ(table.MemoryBytes(), before);
+  EXPECT_EQ(table.Stack(stack).size(), 1U);
+  EXPECT_EQ(table.rows().size(), 1U);
+}
+
+}  // namespace
+}  // namespace ptarmigan::internal
