@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <numeric>
+#include <tuple>
 #include <vector>
 
 #include "export/internal/compression.h"
@@ -12,6 +13,8 @@ namespace ptarmigan {
 namespace {
 
 namespace wire = perftools::profiles;
+// Varints below 128.
+constexpr size_t kOneByteIds = 127;
 using internal::WireType;
 using internal::WireWriter;
 
@@ -117,7 +120,8 @@ class Encoder {
     body_.Signed(wire::ValueType::kUnitFieldNumber, Text(type.unit));
   }
 
-  // The more samples use a location, the shorter its id.
+  // The most used locations have ids of one byte. The others stand in the order of their addresses, so
+  // that what their messages repeat (mapping, high address bytes, function) stands side by side.
   void NumberLocations() {
     std::vector<uint32_t> uses(profile_.locations.size(), 0);
     for (const auto& sample : profile_.samples) {
@@ -129,6 +133,14 @@ class Encoder {
     }
     std::stable_sort(used.begin(), used.end(),
                      [&](LocationId a, LocationId b) { return uses[a] > uses[b]; });
+    const size_t frequent = std::min(used.size(), kOneByteIds);
+    std::sort(used.begin() + static_cast<ptrdiff_t>(frequent), used.end(),
+              [this](LocationId a, LocationId b) {
+                const auto& left = profile_.locations[a];
+                const auto& right = profile_.locations[b];
+                return std::tuple(left.mapping, left.address, a) <
+                       std::tuple(right.mapping, right.address, b);
+              });
     for (const LocationId id : used) locations_.Get(id);
   }
 

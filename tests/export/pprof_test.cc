@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <chrono>
+#include <ctime>
 #include <string>
 #include <vector>
 
@@ -432,6 +432,45 @@ TEST(Pprof, DecodesAndReencodesTheProfilesOfOthers) {
     EXPECT_EQ(encoded, Encode(*decoded));
   }
   EXPECT_GE(profiles, 45U);
+}
+
+TEST(Pprof, MergesTheProfilesOfOneProcess) {
+  const std::string folder = TestDataPath("pprof-parca/many");
+  if (folder.empty()) GTEST_SKIP() << TestDataMissing("pprof-parca/many");
+  std::vector<Profile> profiles;
+  std::vector<int64_t> sum;
+  for (const std::string& path : FilesUnder(folder)) {
+    if (!path.ends_with(".gz")) continue;
+    profiles.push_back(Decode(*ReadFile(path)));
+    const std::vector<int64_t> totals = profiles.back().Totals();
+    sum.resize(totals.size(), 0);
+    for (size_t t = 0; t < totals.size(); ++t) sum[t] += totals[t];
+  }
+  EXPECT_EQ(profiles.size(), 10U);
+  std::vector<const Profile*> pointers;
+  for (const Profile& profile : profiles) pointers.push_back(&profile);
+  const auto merged = MergeProfiles(pointers);
+  ASSERT_TRUE(merged.has_value());
+  EXPECT_EQ(merged->Totals(), sum);
+  EXPECT_TRUE(EquivalentProfiles(*merged, Decode(Encode(*merged))));
+}
+
+// Release builds take 100 ms of processor time for this (docs/formats/pprof.md); the bound leaves room for builds
+// without optimization and finds only what became several times slower.
+TEST(Pprof, EncodesSeventyThousandSamplesInBoundedTime) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "sanitizers change the time";
+#endif
+  const Profile profile =
+      RandomProfile({.samples = 70000, .locations = 20000, .frames = 10, .processes = 20}, 1);
+  double best_seconds = 1e9;
+  for (int round = 0; round < 3; ++round) {
+    const std::clock_t start = std::clock();  // all threads of the process
+    EXPECT_TRUE(EncodePprof(profile).has_value());
+    best_seconds =
+        std::min(best_seconds, static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC);
+  }
+  EXPECT_LT(best_seconds, 1.0);
 }
 
 }  // namespace
