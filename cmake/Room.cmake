@@ -47,6 +47,33 @@ function(ptarmigan_room)
   endif()
 endfunction()
 
+# Test code is half of what is compiled. Its headers are precompiled once (GCC only: what clang checks must stand on
+# its own includes), they are not optimized (which halves the time, and keeps GCC 12 from inventing array bounds in
+# precompiled headers), and UBSan, which triples the time of GoogleTest's macros, watches the product's code alone.
+function(ptarmigan_cheap_to_compile name)
+  set(options "")
+  if(PTARMIGAN_SANITIZE MATCHES "undefined")
+    list(APPEND options -fno-sanitize=undefined)
+  endif()
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    list(APPEND options -O0 -fpch-preprocess)
+    if(NOT TARGET ptarmigan_test_pch)
+      if(NOT EXISTS ${CMAKE_BINARY_DIR}/test_pch.cc)  # a new time stamp would rebuild every test
+        file(WRITE ${CMAKE_BINARY_DIR}/test_pch.cc "int main() { return 0; }\n")
+      endif()
+      add_executable(ptarmigan_test_pch ${CMAKE_BINARY_DIR}/test_pch.cc)
+      target_link_libraries(ptarmigan_test_pch PRIVATE ptarmigan_flags GTest::gmock fmt::fmt)
+      target_compile_options(ptarmigan_test_pch PRIVATE ${options})
+      target_precompile_headers(ptarmigan_test_pch PRIVATE <gmock/gmock.h> <gtest/gtest.h> <fmt/core.h>
+        <algorithm> <functional> <map> <memory> <string> <unordered_map> <vector>)
+      set_target_properties(ptarmigan_test_pch PROPERTIES EXCLUDE_FROM_ALL TRUE)
+    endif()
+    target_precompile_headers(${name} REUSE_FROM ptarmigan_test_pch)
+    set_target_properties(${name} PROPERTIES PCH_WARN_INVALID OFF)
+  endif()
+  target_compile_options(${name} PRIVATE ${options})
+endfunction()
+
 # ptarmigan_test(<binary> SOURCES <files>... LIBRARIES <targets>...): a gtest binary whose tests ctest
 # discovers one by one. PTARMIGAN_DATA names the folder of recordings; tests that need it skip without it.
 function(ptarmigan_test name)
@@ -54,6 +81,7 @@ function(ptarmigan_test name)
   find_package(GTest REQUIRED)
   add_executable(${name} ${T_SOURCES})
   target_link_libraries(${name} PRIVATE ptarmigan_test_support ${T_LIBRARIES} GTest::gmock)
+  ptarmigan_cheap_to_compile(${name})
   target_compile_definitions(${name} PRIVATE
     PTARMIGAN_SOURCE_DIR="${PROJECT_SOURCE_DIR}" PTARMIGAN_BUILD_DIR="${PROJECT_BINARY_DIR}")
   include(GoogleTest)

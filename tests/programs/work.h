@@ -25,7 +25,7 @@
 /* Each unit takes about 10 us on current machines. */
 #define WORK_UNIT_STEPS 10000
 
-static PROGRAM_FUNCTION uint64_t WorkUnit(uint64_t state) {
+static PROGRAM_FUNCTION __attribute__((unused)) uint64_t WorkUnit(uint64_t state) {
 #ifdef PROGRAM_LEAF_FRAMES
   /* Compilers leave the frame out of a function that calls nothing, whatever the options say. */
   __asm__ volatile("" : : "r"(__builtin_frame_address(0)));
