@@ -32,8 +32,10 @@ Status WritePprof(const Profile& profile, ByteSink* sink, const PprofOptions& op
 struct DecodeLimits {
   // Of the message after inflating: a bomb of 1 MB can become 1 GB.
   uint64_t plain_bytes_max = uint64_t{1} << 30;
-  // Each of: samples, locations, functions, mappings, strings in use.
+  // Each of: samples, locations, lines, functions, mappings, strings, comments, labels of different sets.
   uint64_t entries_max = uint64_t{1} << 24;
+  // Of all different stacks together; below 2^32.
+  uint64_t frames_max = uint64_t{1} << 28;
 };
 
 // kInvalidInput with one sentence if it is no profile (it says what it is instead, where known) or contradicts

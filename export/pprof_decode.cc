@@ -1,15 +1,12 @@
 #include <algorithm>
-#include <limits>
-#include <optional>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
-#include "base/hash.h"
 #include "base/str_format.h"
 #include "export/internal/compression.h"
 #include "export/internal/fact_comments.h"
 #include "export/internal/foreign.h"
+#include "export/internal/id_tables.h"
 #include "export/internal/protobuf_wire.h"
 #include "export/pprof.h"
 #include "proto/profile.pb.h"
@@ -19,6 +16,8 @@ namespace {
 
 namespace wire = perftools::profiles;
 using internal::ForEachNumber;
+using internal::IdTable;
+using internal::RowTable;
 using internal::WireField;
 using internal::WireReader;
 using internal::WireType;
@@ -26,50 +25,6 @@ using internal::WireType;
 Error Malformed(std::string message) { return Error{ErrorCode::kInvalidInput, std::move(message)}; }
 
 int64_t AsSigned(uint64_t value) { return static_cast<int64_t>(value); }
-
-// From the ids of a file (any 64-bit numbers) to indexes. Dense ids, the usual case, need no hashing.
-class IdTable {
- public:
-  // False if the id is there already.
-  bool Add(uint64_t id, uint32_t index) {
-    if (id < kDenseMax && id < dense_.size() * 2 + kDenseStart) {
-      if (id >= dense_.size()) dense_.resize(static_cast<size_t>(id) + 1, kNoId);
-      if (dense_[id] != kNoId || sparse_.contains(id)) return false;
-      dense_[id] = index;
-      return true;
-    }
-    return Find(id) == kNoId && sparse_.emplace(id, index).second;
-  }
-  uint32_t Find(uint64_t id) const {
-    if (id < dense_.size() && dense_[id] != kNoId) return dense_[id];
-    if (sparse_.empty()) return kNoId;
-    const auto found = sparse_.find(id);
-    return found != sparse_.end() ? found->second : kNoId;
-  }
-
- private:
-  static constexpr size_t kDenseStart = 1024;
-  static constexpr uint64_t kDenseMax = uint64_t{1} << 26;
-  std::vector<uint32_t> dense_;
-  std::unordered_map<uint64_t, uint32_t> sparse_;
-};
-
-// Finds an equal row of numbers among those added before. The hash is no protection from someone who
-// makes rows with equal hashes, so a hit counts only if `same(id)` says that the content is equal.
-class RowTable {
- public:
-  template <typename T, typename Same, typename Add>
-  uint32_t Intern(std::span<const T> row, const Same& same, const Add& add) {
-    const auto [slot, is_new] = rows_.try_emplace(HashBytes128(std::as_bytes(row)), kNoId);
-    if (!is_new && same(slot->second)) return slot->second;
-    const uint32_t id = add();
-    if (is_new) slot->second = id;
-    return id;
-  }
-
- private:
-  std::unordered_map<Hash128, uint32_t, Hash128Hasher> rows_;
-};
 
 class Decoder {
  public:
@@ -131,15 +86,20 @@ class Decoder {
   Status ReadHeader() {
     TRY(ForEachField(message_, "profile", [this](const WireField& field) -> Status {
       if (field.type == WireType::kBytes) {
-        if (field.number == wire::Profile::kStringTableFieldNumber)
+        if (field.number == wire::Profile::kStringTableFieldNumber) {
+          TRY(CheckCount(texts_.size(), "strings"));
           texts_.push_back(AsText(field.bytes));
+        }
         if (field.number == wire::Profile::kSampleTypeFieldNumber)
           return ReadSampleType(field.bytes);
         if (field.number == wire::Profile::kPeriodTypeFieldNumber)
           return ReadValueType(field.bytes, &period_type_);
       }
       if (field.number == wire::Profile::kCommentFieldNumber) {
-        ForEachNumber(field, [this](uint64_t index) { comments_.push_back(index); });
+        // One more than is allowed is enough to see that there are too many.
+        ForEachNumber(field, [this](uint64_t index) {
+          if (comments_.size() <= limits_.entries_max) comments_.push_back(index);
+        });
       }
       if (field.type == WireType::kVarint) ReadScalar(field);
       return OkStatus();
@@ -462,11 +422,14 @@ class Decoder {
       bool whole = true;
       switch (static_cast<int>(field.number)) {
         case wire::Sample::kLocationIdFieldNumber:
-          whole = ForEachNumber(field, [this](uint64_t id) { frames_.push_back(Frame(id)); });
+          whole = ForEachNumber(field, [this](uint64_t id) {
+            if (frames_.size() <= limits_.frames_max) frames_.push_back(Frame(id));
+          });
           break;
         case wire::Sample::kValueFieldNumber:
-          whole =
-              ForEachNumber(field, [this](uint64_t value) { values_.push_back(AsSigned(value)); });
+          whole = ForEachNumber(field, [this](uint64_t value) {
+            if (values_.size() <= sample_types_.size()) values_.push_back(AsSigned(value));
+          });
           break;
         case wire::Sample::kLabelFieldNumber:
           return field.type == WireType::kBytes ? ReadLabel(field.bytes) : OkStatus();
@@ -482,11 +445,9 @@ class Decoder {
       return OkStatus();
     }
     TRY(CheckCount(profile_.samples.size(), "samples"));
-    constexpr size_t kIndexMax = std::numeric_limits<uint32_t>::max() - 1;
-    if (frames_.size() > kIndexMax - profile_.stack_frames.size() ||
-        labels_.size() > kIndexMax - profile_.labels.size()) {
+    if (frames_.size() > limits_.frames_max - profile_.stack_frames.size()) {
       return Error{ErrorCode::kResourceLimit,
-                   "the pprof profile has more than 4,294,967,294 frames"};
+                   StrFormat("the pprof profile has more than {} frames", limits_.frames_max)};
     }
     const StackId stack = stacks_.Intern(
         std::span<const LocationId>(frames_),
@@ -517,6 +478,7 @@ class Decoder {
   }
 
   Status ReadLabel(Bytes message) {
+    TRY(CheckCount(profile_.labels.size() + labels_.size(), "labels"));
     Profile::Label label;
     TRY(ForEachField(message, "label", [&](const WireField& field) -> Status {
       if (field.type != WireType::kVarint) return OkStatus();

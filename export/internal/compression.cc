@@ -9,6 +9,7 @@
 #include <limits>
 #include <memory>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -142,7 +143,13 @@ std::string Gzip(Bytes plain, int level) {
 }
 
 struct GzipStream::Worker {
-  explicit Worker(int level) : deflater(level), thread([this] { Work(); }) {}
+  explicit Worker(int level) : deflater(level) {
+    try {
+      thread = std::thread([this] { Work(); });
+    } catch (const std::system_error&) {
+      // No thread to be had: Write compresses itself.
+    }
+  }
 
   void Work() {
     for (;;) {
@@ -182,6 +189,10 @@ GzipStream::GzipStream(int level) : worker_(std::make_unique<Worker>(level)) {}
 GzipStream::~GzipStream() { worker_->End(); }
 
 void GzipStream::Write(std::string piece) {
+  if (!worker_->thread.joinable()) {
+    worker_->deflater.Add(AsBytes(piece));
+    return;
+  }
   {
     std::unique_lock lock(worker_->mutex);
     worker_->changed.wait(lock, [this] { return worker_->pieces.size() < kPiecesMax; });

@@ -367,10 +367,21 @@ TEST(Pprof, BoundsWhatABombMayBecome) {
   EXPECT_EQ(DecodeError(zeros, {.plain_bytes_max = 1 << 20}).code, ErrorCode::kTruncated);
 }
 
-TEST(Pprof, BoundsTheNumberOfEntries) {
-  const std::string bytes = SmallMessage().SerializeAsString();
-  EXPECT_THAT(DecodeError(bytes, {.entries_max = 1}).message, HasSubstr("more than 1"));
-  EXPECT_TRUE(DecodePprof(AsBytes(bytes), {.entries_max = 9}).has_value());
+TEST(Pprof, BoundsTheNumberOfEntriesAndFrames) {
+  wire::Profile message = SmallMessage();  // 8 strings, 2 frames
+  EXPECT_TRUE(DecodePprof(AsBytes(message.SerializeAsString()), {.entries_max = 9}).has_value());
+  EXPECT_THAT(DecodeError(message.SerializeAsString(), {.entries_max = 7}).message,
+              HasSubstr("more than 7 strings"));
+  EXPECT_TRUE(DecodePprof(AsBytes(message.SerializeAsString()), {.frames_max = 2}).has_value());
+  EXPECT_THAT(DecodeError(message.SerializeAsString(), {.frames_max = 1}).message,
+              HasSubstr("more than 1 frames"));
+  for (int i = 0; i < 10; ++i) message.mutable_sample(0)->add_label()->set_key(1 + i % 7);
+  EXPECT_THAT(DecodeError(message.SerializeAsString(), {.entries_max = 9}).message,
+              HasSubstr("more than 9 labels"));
+  message.mutable_sample(0)->clear_label();
+  for (int i = 0; i < 10; ++i) message.add_comment(1);
+  EXPECT_THAT(DecodeError(message.SerializeAsString(), {.entries_max = 9}).message,
+              HasSubstr("more than 9 comments"));
 }
 
 // --- Profiles of others
