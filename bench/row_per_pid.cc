@@ -25,9 +25,15 @@
 namespace ptarmigan {
 namespace {
 
+SymbolizerOptions OptionsFor(bool symbols) {
+  SymbolizerOptions options;
+  options.symbols = symbols;
+  return options;
+}
+
 class RowPerPid : public EventSink {
  public:
-  explicit RowPerPid(bool symbols) : symbolizer_({.symbols = symbols}) {
+  explicit RowPerPid(bool symbols) : symbolizer_(OptionsFor(symbols)) {
     builder_.SampleType("samples", "count");
     builder_.SampleType("cpu", "nanoseconds");
     pid_key_ = builder_.String("pid");
@@ -68,7 +74,7 @@ class RowPerPid : public EventSink {
     const VirtAddr place = address - into_call;
     const auto key =
         std::make_tuple(pid, mapping != nullptr ? mapping->object : nullptr, place.value);
-    auto [slot, is_new] = locations_.try_emplace(key, kNone);
+    auto [slot, is_new] = locations_.try_emplace(key, kNoId);
     if (is_new) slot->second = MakeLocation(pid, mapping, place);
     frames_.push_back(slot->second);
   }
@@ -100,7 +106,7 @@ class RowPerPid : public EventSink {
 
   // Mapping ids are per process: the table of the builder would make equal ones one.
   MappingId MappingOf(int32_t pid, const CodeMapping& mapping) {
-    auto [slot, is_new] = mappings_.try_emplace({pid, mapping.start.value, mapping.object}, kNone);
+    auto [slot, is_new] = mappings_.try_emplace({pid, mapping.start.value, mapping.object}, kNoId);
     if (is_new) {
       Profile& profile = builder_.profile();
       slot->second = static_cast<MappingId>(profile.mappings.size());
