@@ -7,6 +7,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cmath>
 #include <cstring>
@@ -14,6 +15,7 @@
 #include <nlohmann/json.hpp>
 #include <ostream>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -144,7 +146,13 @@ struct Recording {
     std::map<std::string, uint64_t> samples;
     for (const FoldedStack& stack : stacks) {
       // Work alone: interrupts and signal delivery cost more in one function than in another.
-      if (!IsWorkUnit(LastPartOf(stack.frames.back()))) continue;
+      // (What compilers inline into a unit of work, such as Rust's wrapping_add, stands above it.)
+      const auto innermost = std::span(stack.frames).last(std::min<size_t>(stack.frames.size(), 4));
+      if (stack.frames.back().ends_with("_[k]") ||
+          std::ranges::none_of(
+              innermost, [](const std::string& frame) { return IsWorkUnit(LastPartOf(frame)); })) {
+        continue;
+      }
       for (size_t i = stack.frames.size(); i-- > 0;) {
         const std::string function(LastPartOf(stack.frames[i]));
         if (units.count(function) == 0) continue;
