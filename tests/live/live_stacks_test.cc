@@ -146,17 +146,13 @@ struct Recording {
     std::map<std::string, uint64_t> samples;
     for (const FoldedStack& stack : stacks) {
       // Work alone: interrupts and signal delivery cost more in one function than in another.
-      // (What compilers inline into a unit of work, such as Rust's wrapping_add, stands above it.)
-      const auto innermost = std::span(stack.frames).last(std::min<size_t>(stack.frames.size(), 4));
-      if (stack.frames.back().ends_with("_[k]") ||
-          std::ranges::none_of(
-              innermost, [](const std::string& frame) { return IsWorkUnit(LastPartOf(frame)); })) {
-        continue;
-      }
+      if (IsKernelFrame(stack.frames.back())) continue;
+      bool works = false;
       for (size_t i = stack.frames.size(); i-- > 0;) {
         const std::string function(LastPartOf(stack.frames[i]));
+        works = works || IsWorkUnit(function);
         if (units.count(function) == 0) continue;
-        samples[function] += stack.count;
+        if (works) samples[function] += stack.count;
         break;
       }
     }
