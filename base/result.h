@@ -101,10 +101,11 @@ inline Status OkStatus() { return {}; }
 #define PTARMIGAN_CONCAT(a, b) PTARMIGAN_CONCAT_(a, b)
 
 // Returns the error of `expr` from the enclosing function.
-#define TRY(expr)                                           \
-  do {                                                      \
-    if (auto try_result = (expr); !try_result) [[unlikely]] \
-      return std::move(try_result).error();                 \
+#define TRY(expr) TRY_STATUS_(PTARMIGAN_CONCAT(try_status_, __COUNTER__), expr)
+#define TRY_STATUS_(name, expr)                 \
+  do {                                          \
+    if (auto name = (expr); !name) [[unlikely]] \
+      return std::move(name).error();           \
   } while (false)
 
 // Declares `decl` from the value of `expr`, or returns its error.
