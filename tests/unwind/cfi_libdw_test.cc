@@ -142,10 +142,12 @@ struct LibdwObject {
     fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
     elf = elf_begin(fd, ELF_C_READ_MMAP, nullptr);
     dwarf = dwarf_begin_elf(elf, DWARF_C_READ, nullptr);
+    eh_cfi = dwarf_getcfi_elf(elf);
   }
   LibdwObject(const LibdwObject&) = delete;
   LibdwObject& operator=(const LibdwObject&) = delete;
   ~LibdwObject() {
+    if (eh_cfi != nullptr) dwarf_cfi_end(eh_cfi);
     if (dwarf != nullptr) dwarf_end(dwarf);
     if (elf != nullptr) elf_end(elf);
     close(fd);
@@ -153,6 +155,7 @@ struct LibdwObject {
   int fd = -1;
   Elf* elf = nullptr;
   Dwarf* dwarf = nullptr;
+  Dwarf_CFI* eh_cfi = nullptr;  // owned; that of .debug_frame belongs to `dwarf`
 };
 
 struct Comparison {
@@ -226,7 +229,7 @@ TEST_P(CfiAgainstLibdw, EhFrameRowsAreEqual) {
   CfiTable ours(**file);
   EXPECT_TRUE(ours.uses_header());
   const LibdwObject object(path);
-  Dwarf_CFI* theirs = dwarf_getcfi_elf(object.elf);
+  Dwarf_CFI* theirs = object.eh_cfi;
   ASSERT_NE(theirs, nullptr);
   const Comparison comparison = CompareRows(path, theirs, &ours, 1);
   EXPECT_TRUE(ours.uses_header()) << "the table was found damaged on the way";
