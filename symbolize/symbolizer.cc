@@ -264,10 +264,10 @@ void Symbolizer::Impl::LoadFile(const LoadHints& hints, LoadedSymbols* loaded) {
   if (own_dwarf || local.debug.file != nullptr) return LoadTable(local, loaded);
 
   // A table from earlier may know more than the files that are here now.
-  if (!object.build_id.empty()) {
-    auto cached = tables_.GetCached(object.build_id);
+  loaded->SetFiles(local.object, {});
+  if (const BuildId& build_id = loaded->AnyBuildId(); !build_id.empty()) {
+    auto cached = tables_.GetCached(build_id);
     if (cached != nullptr && cached->table->has_lines()) {
-      loaded->SetFiles(local.object, {});
       loaded->segments = cached->segments;
       loaded->table = std::move(cached);
       return;

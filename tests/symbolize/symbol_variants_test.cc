@@ -158,11 +158,14 @@ TEST_F(SymbolVariants, StrippedWithDebuginfod) {
     ExpectEqualsTruth(symbolizer, *symbolizer.Load(object), TruthOfFull());
     EXPECT_EQ(symbolizer.tables_built(), 1U);
   }
-  // Later the table is there, and the server is not needed any more.
+  // Later the table is there, and the server is not needed any more, nor need it be asked.
   server.Stop();
-  Symbolizer symbolizer(options);
-  ExpectEqualsTruth(symbolizer, *symbolizer.Load(object), TruthOfFull());
-  EXPECT_EQ(symbolizer.tables_built(), 0U);
+  for (const bool ask : {true, false}) {
+    if (!ask) options.debuginfod_urls.clear();
+    Symbolizer symbolizer(options);
+    ExpectEqualsTruth(symbolizer, *symbolizer.Load(object), TruthOfFull());
+    EXPECT_EQ(symbolizer.tables_built(), 0U);
+  }
 }
 
 TEST_F(SymbolVariants, SymbolsArriveThoughDebuginfodIsDown) {
