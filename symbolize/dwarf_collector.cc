@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
@@ -202,6 +203,8 @@ class Collector {
   void AddUnit(Dwarf_Die* unit, Dwarf_Die* split, uint8_t type);
   LineProgram* LinesOf(Dwarf_Die* unit);
   LineProgram* LinesOfUnit(Dwarf_CU* unit);
+  const unsigned char* SectionEnd(Dwarf_Die* root);
+  const unsigned char* UnitEnd(Dwarf_Die* root);
   void Walk(Dwarf_Die* root);
   bool Visit(Dwarf_Die* die, Level* level);
   bool VisitFunction(Dwarf_Die* die, Level* level);
@@ -221,7 +224,8 @@ class Collector {
   std::unordered_map<const Dwarf_CU*, LineProgram*> unit_lines_;
   std::unordered_map<const void*, Description> descriptions_;  // by the entry's place in memory
   std::map<std::pair<const Dwarf*, uint64_t>, bool> lines_added_;
-  LineProgram* lines_ = nullptr;  // of the current unit
+  LineProgram* lines_ = nullptr;            // of the current unit
+  std::span<const unsigned char> section_;  // that the last unit stands in
   std::vector<Level> levels_;
   Attributes attributes_;
 };
@@ -305,6 +309,35 @@ LineProgram* Collector::LinesOfUnit(Dwarf_CU* unit) {
   return LinesOf(&root);
 }
 
+// The end of the section that holds a unit, in memory.
+const unsigned char* Collector::SectionEnd(Dwarf_Die* root) {
+  const auto* place = static_cast<const unsigned char*>(root->addr);
+  if (place >= section_.data() && place < section_.data() + section_.size()) {
+    return section_.data() + section_.size();
+  }
+  Elf* elf = dwarf_getelf(dwarf_cu_getdwarf(root->cu));
+  for (Elf_Scn* scn = elf_nextscn(elf, nullptr); scn != nullptr; scn = elf_nextscn(elf, scn)) {
+    const Elf_Data* data = elf_rawdata(scn, nullptr);
+    if (data == nullptr || data->d_buf == nullptr) continue;
+    section_ = {static_cast<const unsigned char*>(data->d_buf), data->d_size};
+    if (place >= section_.data() && place < section_.data() + section_.size()) {
+      return section_.data() + section_.size();
+    }
+  }
+  return place;
+}
+
+// The end of a unit in memory: what its header says, but not beyond its section.
+const unsigned char* Collector::UnitEnd(Dwarf_Die* root) {
+  const unsigned char* section_end = SectionEnd(root);
+  const auto* start = static_cast<const unsigned char*>(root->addr) - dwarf_cuoffset(root);
+  ByteCursor header(std::as_bytes(std::span(start, section_end)), main_.image->file().byte_order());
+  uint64_t bytes = header.U32();
+  if (bytes == 0xffffffff) bytes = header.U64();
+  return header.ok() && bytes < header.remaining() ? section_end - header.remaining() + bytes
+                                                   : section_end;
+}
+
 // Goes through all entries in the order in which they stand. dwarf_siblingof passes over all children of an entry, so
 // that calling it for entries whose children were visited would cost a second pass on every level; instead, the end
 // of a list of children, which dwarf_siblingof tells in `addr`, leads on to the entry behind the parent.
@@ -317,12 +350,7 @@ void Collector::Walk(Dwarf_Die* root) {
     levels_.push_back(first);
   }
   Dwarf_CU* unit = root->cu;
-  const auto* unit_start = static_cast<const unsigned char*>(root->addr) - dwarf_cuoffset(root);
-  ByteCursor header(Bytes(reinterpret_cast<const std::byte*>(unit_start), 12),
-                    main_.image->file().byte_order());
-  uint64_t unit_bytes = header.U32();
-  unit_bytes = unit_bytes == 0xffffffff ? header.U64() + 12 : unit_bytes + 4;
-  const unsigned char* unit_end = unit_start + unit_bytes;
+  const unsigned char* unit_end = UnitEnd(root);
 
   for (;;) {
     Level level = levels_.back();
