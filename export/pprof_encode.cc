@@ -1,11 +1,15 @@
 #include <algorithm>
+#include <bit>
 #include <numeric>
-#include <tuple>
+#include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "export/internal/compression.h"
 #include "export/internal/fact_comments.h"
 #include "export/internal/protobuf_wire.h"
+#include "export/internal/radix_sort.h"
 #include "export/pprof.h"
 #include "proto/profile.pb.h"
 
@@ -15,34 +19,116 @@ namespace {
 namespace wire = perftools::profiles;
 // Varints below 128.
 constexpr size_t kOneByteIds = 127;
+// Entries between asking for memory and reading it.
+constexpr size_t kAhead = 8;
+using internal::KeyedId;
+using internal::PutBytes;
+using internal::PutVarint;
+using internal::VarintSize;
 using internal::WireType;
 using internal::WireWriter;
 
-// Orders stacks from the root on, so that stacks which share callers stand side by side: their bytes repeat
-// within the 32 KiB that gzip looks back over.
-std::vector<uint32_t> SampleOrder(const Profile& profile) {
-  std::vector<StackId> stacks(profile.stacks.size());
-  std::iota(stacks.begin(), stacks.end(), 0);
-  std::sort(stacks.begin(), stacks.end(), [&profile](StackId a, StackId b) {
-    const auto left = profile.Stack(a);
-    const auto right = profile.Stack(b);
-    const auto [l, r] = std::mismatch(left.rbegin(), left.rend(), right.rbegin(), right.rend());
-    if (l == left.rend() || r == right.rend())
-      return left.size() != right.size() ? left.size() < right.size() : a < b;
-    return *l < *r;
-  });
-  std::vector<uint32_t> rank(stacks.size());
-  for (uint32_t i = 0; i < stacks.size(); ++i) rank[stacks[i]] = i;
-  std::vector<uint32_t> order(profile.samples.size());
-  std::iota(order.begin(), order.end(), 0);
-  std::sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
-    const auto& left = profile.samples[a];
-    const auto& right = profile.samples[b];
-    if (left.stack != right.stack) return rank[left.stack] < rank[right.stack];
-    return left.labels != right.labels ? left.labels < right.labels : a < b;
-  });
-  return order;
-}
+// The ids of all stacks, ordered from the root on, so that stacks which share callers stand side by side: their bytes
+// repeat within the 32 KiB that gzip looks back over. A stack comes before those that it begins.
+class StackOrder {
+ public:
+  explicit StackOrder(const Profile& profile)
+      : profile_(profile),
+        frame_bits_(static_cast<unsigned>(std::bit_width(profile.locations.size()))),
+        frames_per_key_(64 / std::max(frame_bits_, 1U)),
+        items_(profile.stacks.size()) {
+    for (StackId id = 0; id < items_.size(); ++id) items_[id].id = id;
+    // Sorts by the first frames, then those that are still alike by the next ones.
+    std::vector<Alike> open = {{0, items_.size(), 0}};
+    while (!open.empty()) {
+      const Alike alike = open.back();
+      open.pop_back();
+      Sort(alike, &open);
+    }
+  }
+
+  const std::vector<KeyedId>& items() const { return items_; }
+
+ private:
+  // Stacks [begin, end) of items_, whose `depth` frames at the root are the same.
+  struct Alike {
+    size_t begin = 0;
+    size_t end = 0;
+    size_t depth = 0;
+  };
+
+  void Sort(const Alike& alike, std::vector<Alike>* open) {
+    for (size_t i = alike.begin; i < alike.end; ++i) items_[i].key = Key(items_[i].id, alike.depth);
+    internal::SortKeyedIds(std::span(items_).subspan(alike.begin, alike.end - alike.begin),
+                           &scratch_);
+    const uint64_t last_frame = (uint64_t{1} << frame_bits_) - 1;
+    for (size_t i = alike.begin; i < alike.end;) {
+      size_t end = i + 1;
+      while (end < alike.end && items_[end].key == items_[i].key) ++end;
+      // Without a last frame these have ended.
+      if (end - i > 1 && (items_[i].key & last_frame) != 0)
+        open->push_back({i, end, alike.depth + frames_per_key_});
+      i = end;
+    }
+  }
+
+  // The frames from `depth` on, the first in the highest bits; 0 behind the last.
+  uint64_t Key(StackId id, size_t depth) const {
+    const auto frames = profile_.Stack(id);
+    uint64_t key = 0;
+    for (size_t i = depth; i < depth + frames_per_key_; ++i) {
+      key <<= frame_bits_;
+      if (i < frames.size()) key |= uint64_t{frames[frames.size() - 1 - i]} + 1;
+    }
+    return key;
+  }
+
+  const Profile& profile_;
+  const unsigned frame_bits_;
+  const size_t frames_per_key_;
+  std::vector<KeyedId> items_;
+  std::vector<KeyedId> scratch_;
+};
+
+// The samples of each stack, those with one label set side by side.
+class SamplesByStack {
+ public:
+  struct Entry {
+    LabelSetId labels = 0;
+    uint32_t sample = 0;
+    auto operator<=>(const Entry&) const = default;
+  };
+
+  explicit SamplesByStack(const Profile& profile)
+      : begin_(profile.stacks.size() + 1, 0), entries_(profile.samples.size()) {
+    for (const auto& sample : profile.samples) ++begin_[sample.stack];
+    std::partial_sum(begin_.begin(), begin_.end(), begin_.begin());
+    for (size_t i = entries_.size(); i-- > 0;) {
+      const auto& sample = profile.samples[i];
+      entries_[--begin_[sample.stack]] = {sample.labels, static_cast<uint32_t>(i)};
+    }
+    for (StackId stack = 0; stack + 1 < begin_.size(); ++stack) {
+      if (Count(stack) > 1)
+        std::sort(entries_.begin() + begin_[stack], entries_.begin() + begin_[stack + 1]);
+    }
+  }
+
+  uint32_t Count(StackId stack) const { return begin_[stack + 1] - begin_[stack]; }
+  // Ask the memory for what Get will read.
+  [[gnu::always_inline]] void FetchRange(StackId stack) const {
+    __builtin_prefetch(&begin_[stack]);
+  }
+  [[gnu::always_inline]] void FetchEntries(StackId stack) const {
+    __builtin_prefetch(entries_.data() + begin_[stack]);
+  }
+  std::span<const Entry> Get(StackId stack) const {
+    return std::span(entries_).subspan(begin_[stack], Count(stack));
+  }
+
+ private:
+  std::vector<uint32_t> begin_;  // by stack, and the end
+  std::vector<Entry> entries_;
+};
 
 // Gives out the numbers 1, 2, ... to old ids in the order of first use.
 class Renumbering {
@@ -55,6 +141,9 @@ class Renumbering {
       id = static_cast<uint32_t>(order_.size());
     }
     return id;
+  }
+  [[gnu::always_inline]] void Fetch(uint32_t old_id) const {
+    __builtin_prefetch(&new_ids_[old_id]);
   }
   // Old ids; the one with the new id n stands at n - 1.
   const std::vector<uint32_t>& order() const { return order_; }
@@ -70,6 +159,7 @@ class Encoder {
   Encoder(const Profile& profile, internal::GzipStream* gzip)
       : profile_(profile),
         gzip_(gzip),
+        samples_(profile),
         strings_(profile.strings.size()),
         functions_(profile.functions.size()),
         locations_(profile.locations.size()),
@@ -78,151 +168,215 @@ class Encoder {
   // The message, or what of it has not gone to `gzip`.
   std::string Encode() {
     for (const auto& type : profile_.sample_types) {
-      Message(wire::Profile::kSampleTypeFieldNumber, [&] { ValueType(type); });
+      out_.Message(wire::Profile::kSampleTypeFieldNumber, [&] { ValueType(type); });
     }
     NumberLocations();
     Samples();
     for (size_t i = 0; i < profile_.mappings.size(); ++i) {
-      Message(wire::Profile::kMappingFieldNumber, [&] { Mapping(i); });
+      out_.Message(wire::Profile::kMappingFieldNumber, [&] { Mapping(i); });
     }
-    for (const LocationId id : locations_.order()) {
-      Message(wire::Profile::kLocationFieldNumber, [&] { Location(id); });
-    }
+    Locations();
     for (const FunctionId id : functions_.order()) {
-      Message(wire::Profile::kFunctionFieldNumber, [&] { Function(id); });
+      out_.Message(wire::Profile::kFunctionFieldNumber, [&] { Function(id); });
+      PassOn();
     }
     Header();
-    return std::move(out_);
+    return out_.Take();
   }
 
  private:
-  // Writes a nested message whose fields `fields` puts into body_.
-  template <typename Fields>
-  void Message(int field, const Fields& fields) {
-    body_text_.clear();
-    fields();
-    top_.Text(field, body_text_);
-    PassOn();
-  }
-
   void PassOn() {
-    constexpr size_t kPieceBytes = size_t{256} << 10;
-    if (gzip_ == nullptr || out_.size() < kPieceBytes) return;
-    gzip_->Write(std::move(out_));
-    out_.clear();
-    out_.reserve(kPieceBytes + (kPieceBytes >> 3));
+    constexpr size_t kPieceBytes = internal::GzipStream::kPartBytes;
+    while (out_.size() >= kPieceBytes && gzip_ != nullptr) gzip_->Write(out_.Take(kPieceBytes));
   }
 
   int64_t Text(StringId id) { return id == 0 ? 0 : strings_.Get(id); }
 
   void ValueType(const Profile::ValueType& type) {
-    body_.Signed(wire::ValueType::kTypeFieldNumber, Text(type.type));
-    body_.Signed(wire::ValueType::kUnitFieldNumber, Text(type.unit));
+    out_.Signed(wire::ValueType::kTypeFieldNumber, Text(type.type));
+    out_.Signed(wire::ValueType::kUnitFieldNumber, Text(type.unit));
   }
 
   // The most used locations have ids of one byte. The others stand in the order of their addresses, so
   // that what their messages repeat (mapping, high address bytes, function) stands side by side.
   void NumberLocations() {
     std::vector<uint32_t> uses(profile_.locations.size(), 0);
-    for (const auto& sample : profile_.samples) {
-      for (const LocationId id : profile_.Stack(sample.stack)) ++uses[id];
+    for (StackId stack = 0; stack < profile_.stacks.size(); ++stack) {
+      const uint32_t count = samples_.Count(stack);
+      for (const LocationId id : profile_.Stack(stack)) uses[id] += count;
     }
-    std::vector<LocationId> used;
+    std::vector<uint64_t> used;  // complement of the uses, location
+    used.reserve(uses.size());
     for (LocationId id = 0; id < uses.size(); ++id) {
-      if (uses[id] != 0) used.push_back(id);
+      if (uses[id] != 0) used.push_back(uint64_t{~uses[id]} << 32U | id);
     }
-    std::stable_sort(used.begin(), used.end(),
-                     [&](LocationId a, LocationId b) { return uses[a] > uses[b]; });
-    const size_t frequent = std::min(used.size(), kOneByteIds);
-    std::sort(used.begin() + static_cast<ptrdiff_t>(frequent), used.end(),
-              [this](LocationId a, LocationId b) {
-                const auto& left = profile_.locations[a];
-                const auto& right = profile_.locations[b];
-                return std::tuple(left.mapping, left.address, a) <
-                       std::tuple(right.mapping, right.address, b);
-              });
-    for (const LocationId id : used) locations_.Get(id);
+    const auto frequent = used.begin() + static_cast<ptrdiff_t>(std::min(used.size(), kOneByteIds));
+    std::nth_element(used.begin(), frequent, used.end());
+    std::sort(used.begin(), frequent);
+    for (auto entry = used.begin(); entry != frequent; ++entry) {
+      locations_.Get(static_cast<LocationId>(*entry));
+      uses[static_cast<LocationId>(*entry)] = 0;
+    }
+    for (const KeyedId& item : ByPlace(uses)) locations_.Get(item.id);
+  }
+
+  // The locations with uses, by mapping (those without come last) and address.
+  std::vector<KeyedId> ByPlace(const std::vector<uint32_t>& uses) const {
+    const auto slot_of = [this](LocationId id) {
+      return std::min<size_t>(profile_.locations[id].mapping, profile_.mappings.size());
+    };
+    std::vector<size_t> begin(profile_.mappings.size() + 2, 0);
+    for (LocationId id = 0; id < uses.size(); ++id) {
+      if (uses[id] != 0) ++begin[slot_of(id) + 1];
+    }
+    std::partial_sum(begin.begin(), begin.end(), begin.begin());
+    std::vector<KeyedId> items(begin.back());
+    auto next = begin;
+    for (LocationId id = 0; id < uses.size(); ++id) {
+      if (uses[id] != 0) items[next[slot_of(id)]++] = {profile_.locations[id].address, id};
+    }
+    std::vector<KeyedId> scratch;
+    for (size_t slot = 0; slot + 1 < begin.size(); ++slot) {
+      internal::SortKeyedIds(std::span(items).subspan(begin[slot], begin[slot + 1] - begin[slot]),
+                             &scratch);
+    }
+    return items;
   }
 
   void Samples() {
-    std::string packed_text;
-    WireWriter packed(&packed_text);
-    for (const uint32_t index : SampleOrder(profile_)) {
-      const Profile::Sample& sample = profile_.samples[index];
-      body_text_.clear();
-      const auto frames = profile_.Stack(sample.stack);
-      if (!frames.empty()) {
-        packed_text.clear();
-        for (const LocationId id : frames) packed.Varint(locations_.Get(id));
-        body_.Text(wire::Sample::kLocationIdFieldNumber, packed_text);
+    const StackOrder order(profile_);
+    const std::vector<KeyedId>& stacks = order.items();
+    WireWriter packed;
+    for (size_t i = 0; i < stacks.size(); ++i) {
+      FetchSamplesAhead(stacks, i);
+      const auto samples = samples_.Get(stacks[i].id);
+      if (samples.empty()) continue;
+      StackField(profile_.Stack(stacks[i].id), &packed);
+      for (const auto& sample : samples) {
+        Sample(packed.bytes(), profile_.Values(sample.sample), LabelBytes(sample.labels));
+        PassOn();
       }
-      packed_text.clear();
-      for (const int64_t value : profile_.Values(index))
-        packed.Varint(static_cast<uint64_t>(value));
-      body_.Text(wire::Sample::kValueFieldNumber, packed_text);
-      body_text_.append(LabelBytes(sample.labels));
-      top_.Text(wire::Profile::kSampleFieldNumber, body_text_);
+    }
+  }
+
+  // In the order of the message the tables are read here and there, and every read would wait for memory. So what the
+  // stacks behind stacks[i] need is asked for now: first where it is, a while later what is there.
+  // (Inlined by force: GCC 12 drops calls of functions that only prefetch.)
+  [[gnu::always_inline]] void FetchSamplesAhead(std::span<const KeyedId> stacks, size_t i) const {
+    if (i + 3 * kAhead >= stacks.size()) return;
+    const StackId far = stacks[i + 3 * kAhead].id;
+    __builtin_prefetch(&profile_.stacks[far]);
+    samples_.FetchRange(far);
+    const StackId middle = stacks[i + 2 * kAhead].id;
+    __builtin_prefetch(profile_.Stack(middle).data());
+    samples_.FetchEntries(middle);
+    const StackId near = stacks[i + kAhead].id;
+    for (const LocationId id : profile_.Stack(near)) locations_.Fetch(id);
+    for (const auto& sample : samples_.Get(near)) {
+      __builtin_prefetch(profile_.Values(sample.sample).data());
+      __builtin_prefetch(&label_sets_[sample.labels]);
+    }
+  }
+
+  void Locations() {
+    const std::vector<uint32_t>& order = locations_.order();
+    for (size_t i = 0; i < order.size(); ++i) {
+      if (i + 2 * kAhead < order.size()) {
+        __builtin_prefetch(&profile_.locations[order[i + 2 * kAhead]]);
+        __builtin_prefetch(profile_.Lines(profile_.locations[order[i + kAhead]]).data());
+      }
+      out_.Message(wire::Profile::kLocationFieldNumber,
+                   [&] { Location(order[i], static_cast<uint32_t>(i + 1)); });
       PassOn();
     }
   }
 
+  // The locations of a sample; the same for every sample of the stack.
+  void StackField(std::span<const LocationId> frames, WireWriter* field) {
+    field->Clear();
+    if (frames.empty()) return;
+    size_t bytes = 0;
+    for (const LocationId id : frames) bytes += VarintSize(locations_.Get(id));
+    field->Tag(wire::Sample::kLocationIdFieldNumber, WireType::kBytes);
+    field->Varint(bytes);
+    char* at = field->Room(bytes + internal::kVarintBytesMax);
+    for (const LocationId id : frames) at = PutVarint(at, locations_.Get(id));
+    field->Advance(at);
+  }
+
+  void Sample(std::string_view stack, std::span<const int64_t> values, std::string_view labels) {
+    constexpr uint64_t kSampleTag =
+        WireWriter::TagOf(wire::Profile::kSampleFieldNumber, WireType::kBytes);
+    constexpr uint64_t kValuesTag =
+        WireWriter::TagOf(wire::Sample::kValueFieldNumber, WireType::kBytes);
+    size_t value_bytes = 0;
+    for (const int64_t value : values) value_bytes += VarintSize(static_cast<uint64_t>(value));
+    const size_t bytes = stack.size() + VarintSize(kValuesTag) + VarintSize(value_bytes) +
+                         value_bytes + labels.size();
+    char* at = out_.Room(bytes + 3 * internal::kVarintBytesMax);
+    at = PutVarint(PutVarint(at, kSampleTag), bytes);
+    at = PutBytes(at, stack);
+    at = PutVarint(PutVarint(at, kValuesTag), value_bytes);
+    for (const int64_t value : values) at = PutVarint(at, static_cast<uint64_t>(value));
+    out_.Advance(PutBytes(at, labels));
+  }
+
   // The label fields of a sample; the same for every sample with this set.
-  const std::string& LabelBytes(LabelSetId id) {
-    std::string& bytes = label_sets_[id];
-    if (!bytes.empty() || profile_.Labels(id).empty()) return bytes;
-    WireWriter writer(&bytes);
-    std::string label_text;
-    WireWriter fields(&label_text);
-    for (const auto& label : profile_.Labels(id)) {
-      label_text.clear();
-      fields.Signed(wire::Label::kKeyFieldNumber, Text(label.key));
-      fields.Signed(wire::Label::kStrFieldNumber, Text(label.text));
-      fields.Signed(wire::Label::kNumFieldNumber, label.number);
-      fields.Signed(wire::Label::kNumUnitFieldNumber, Text(label.number_unit));
-      writer.Text(wire::Sample::kLabelFieldNumber, label_text);
+  std::string_view LabelBytes(LabelSetId id) {
+    Profile::Range& range = label_sets_[id];
+    if (range.count == 0 && !profile_.Labels(id).empty()) {
+      range.begin = static_cast<uint32_t>(label_bytes_.size());
+      for (const auto& label : profile_.Labels(id)) {
+        label_bytes_.Message(wire::Sample::kLabelFieldNumber, [&] {
+          label_bytes_.Signed(wire::Label::kKeyFieldNumber, Text(label.key));
+          label_bytes_.Signed(wire::Label::kStrFieldNumber, Text(label.text));
+          label_bytes_.Signed(wire::Label::kNumFieldNumber, label.number);
+          label_bytes_.Signed(wire::Label::kNumUnitFieldNumber, Text(label.number_unit));
+        });
+      }
+      range.count = static_cast<uint32_t>(label_bytes_.size()) - range.begin;
     }
-    return bytes;
+    return label_bytes_.bytes().substr(range.begin, range.count);
   }
 
   void Mapping(size_t index) {
     const auto& mapping = profile_.mappings[index];
-    body_.Unsigned(wire::Mapping::kIdFieldNumber, index + 1);
-    body_.Unsigned(wire::Mapping::kMemoryStartFieldNumber, mapping.start.value);
-    body_.Unsigned(wire::Mapping::kMemoryLimitFieldNumber, mapping.limit.value);
-    body_.Unsigned(wire::Mapping::kFileOffsetFieldNumber, mapping.offset.value);
-    body_.Signed(wire::Mapping::kFilenameFieldNumber, Text(mapping.file));
-    body_.Signed(wire::Mapping::kBuildIdFieldNumber, Text(mapping.build_id));
-    body_.Bool(wire::Mapping::kHasFunctionsFieldNumber, mapping.has_functions);
-    body_.Bool(wire::Mapping::kHasFilenamesFieldNumber, mapping.has_filenames);
-    body_.Bool(wire::Mapping::kHasLineNumbersFieldNumber, mapping.has_line_numbers);
-    body_.Bool(wire::Mapping::kHasInlineFramesFieldNumber, mapping.has_inline_frames);
+    out_.Unsigned(wire::Mapping::kIdFieldNumber, index + 1);
+    out_.Unsigned(wire::Mapping::kMemoryStartFieldNumber, mapping.start.value);
+    out_.Unsigned(wire::Mapping::kMemoryLimitFieldNumber, mapping.limit.value);
+    out_.Unsigned(wire::Mapping::kFileOffsetFieldNumber, mapping.offset.value);
+    out_.Signed(wire::Mapping::kFilenameFieldNumber, Text(mapping.file));
+    out_.Signed(wire::Mapping::kBuildIdFieldNumber, Text(mapping.build_id));
+    out_.Bool(wire::Mapping::kHasFunctionsFieldNumber, mapping.has_functions);
+    out_.Bool(wire::Mapping::kHasFilenamesFieldNumber, mapping.has_filenames);
+    out_.Bool(wire::Mapping::kHasLineNumbersFieldNumber, mapping.has_line_numbers);
+    out_.Bool(wire::Mapping::kHasInlineFramesFieldNumber, mapping.has_inline_frames);
   }
 
-  void Location(LocationId id) {
+  void Location(LocationId id, uint32_t number) {
     const auto& location = profile_.locations[id];
-    body_.Unsigned(wire::Location::kIdFieldNumber, locations_.Get(id));
-    body_.Unsigned(wire::Location::kMappingIdFieldNumber,
-                   location.mapping == kNoId ? 0 : uint64_t{location.mapping} + 1);
-    body_.Unsigned(wire::Location::kAddressFieldNumber, location.address);
+    out_.Unsigned(wire::Location::kIdFieldNumber, number);
+    out_.Unsigned(wire::Location::kMappingIdFieldNumber,
+                  location.mapping == kNoId ? 0 : uint64_t{location.mapping} + 1);
+    out_.Unsigned(wire::Location::kAddressFieldNumber, location.address);
     for (const auto& line : profile_.Lines(location)) {
-      line_text_.clear();
-      WireWriter writer(&line_text_);
-      writer.Unsigned(wire::Line::kFunctionIdFieldNumber,
+      out_.Message(wire::Location::kLineFieldNumber, [&] {
+        out_.Unsigned(wire::Line::kFunctionIdFieldNumber,
                       line.function == kNoId ? 0 : functions_.Get(line.function));
-      writer.Signed(wire::Line::kLineFieldNumber, line.line);
-      writer.Signed(wire::Line::kColumnFieldNumber, line.column);
-      body_.Text(wire::Location::kLineFieldNumber, line_text_);
+        out_.Signed(wire::Line::kLineFieldNumber, line.line);
+        out_.Signed(wire::Line::kColumnFieldNumber, line.column);
+      });
     }
-    body_.Bool(wire::Location::kIsFoldedFieldNumber, location.is_folded);
+    out_.Bool(wire::Location::kIsFoldedFieldNumber, location.is_folded);
   }
 
   void Function(FunctionId id) {
     const auto& function = profile_.functions[id];
-    body_.Unsigned(wire::Function::kIdFieldNumber, functions_.Get(id));
-    body_.Signed(wire::Function::kNameFieldNumber, Text(function.name));
-    body_.Signed(wire::Function::kSystemNameFieldNumber, Text(function.system_name));
-    body_.Signed(wire::Function::kFilenameFieldNumber, Text(function.file));
-    body_.Signed(wire::Function::kStartLineFieldNumber, function.start_line);
+    out_.Unsigned(wire::Function::kIdFieldNumber, functions_.Get(id));
+    out_.Signed(wire::Function::kNameFieldNumber, Text(function.name));
+    out_.Signed(wire::Function::kSystemNameFieldNumber, Text(function.system_name));
+    out_.Signed(wire::Function::kFilenameFieldNumber, Text(function.file));
+    out_.Signed(wire::Function::kStartLineFieldNumber, function.start_line);
   }
 
   // The string table and every field after it. Facts beside the samples are the only texts that the profile does not hold.
@@ -238,40 +392,40 @@ class Encoder {
     Text(period.type);
     Text(period.unit);
 
-    top_.Text(wire::Profile::kStringTableFieldNumber, "");
+    out_.Text(wire::Profile::kStringTableFieldNumber, "");
     for (const StringId id : strings_.order())
-      top_.Text(wire::Profile::kStringTableFieldNumber, profile_.Text(id));
+      out_.Text(wire::Profile::kStringTableFieldNumber, profile_.Text(id));
+    PassOn();
     size_t strings = strings_.order().size() + 1;
     for (const std::string& comment : internal::FactComments(profile_)) {
-      top_.Text(wire::Profile::kStringTableFieldNumber, comment);
+      out_.Text(wire::Profile::kStringTableFieldNumber, comment);
       comments.push_back(static_cast<int64_t>(strings++));
     }
-    top_.Signed(wire::Profile::kDropFramesFieldNumber, drop_frames);
-    top_.Signed(wire::Profile::kKeepFramesFieldNumber, keep_frames);
-    top_.Signed(wire::Profile::kTimeNanosFieldNumber, profile_.time_ns);
-    top_.Signed(wire::Profile::kDurationNanosFieldNumber, profile_.duration_ns);
-    if (has_period_type) Message(wire::Profile::kPeriodTypeFieldNumber, [&] { ValueType(period); });
-    top_.Signed(wire::Profile::kPeriodFieldNumber, profile_.period);
+    out_.Signed(wire::Profile::kDropFramesFieldNumber, drop_frames);
+    out_.Signed(wire::Profile::kKeepFramesFieldNumber, keep_frames);
+    out_.Signed(wire::Profile::kTimeNanosFieldNumber, profile_.time_ns);
+    out_.Signed(wire::Profile::kDurationNanosFieldNumber, profile_.duration_ns);
+    if (has_period_type)
+      out_.Message(wire::Profile::kPeriodTypeFieldNumber, [&] { ValueType(period); });
+    out_.Signed(wire::Profile::kPeriodFieldNumber, profile_.period);
     if (!comments.empty()) {
-      Message(wire::Profile::kCommentFieldNumber, [&] {
-        for (const int64_t comment : comments) body_.Varint(static_cast<uint64_t>(comment));
+      out_.Message(wire::Profile::kCommentFieldNumber, [&] {
+        for (const int64_t comment : comments) out_.Varint(static_cast<uint64_t>(comment));
       });
     }
-    top_.Signed(wire::Profile::kDefaultSampleTypeFieldNumber, default_type);
-    top_.Signed(wire::Profile::kDocUrlFieldNumber, doc_url);
+    out_.Signed(wire::Profile::kDefaultSampleTypeFieldNumber, default_type);
+    out_.Signed(wire::Profile::kDocUrlFieldNumber, doc_url);
   }
 
   const Profile& profile_;
   internal::GzipStream* gzip_;
+  SamplesByStack samples_;
   Renumbering strings_;  // never asked for 0, which is "" in both
   Renumbering functions_;
   Renumbering locations_;
-  std::vector<std::string> label_sets_;  // encoded; empty until used
-  std::string out_;
-  std::string body_text_;
-  std::string line_text_;
-  WireWriter top_{&out_};
-  WireWriter body_{&body_text_};
+  std::vector<Profile::Range> label_sets_;  // in label_bytes_; empty until used
+  WireWriter label_bytes_;
+  WireWriter out_;
 };
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "export/internal/compression.h"
 
+#include <libdeflate.h>
 #include <zlib.h>
 #include <zstd.h>
 
@@ -9,12 +10,15 @@
 #include <limits>
 #include <memory>
 #include <mutex>
+#include <string_view>
 #include <system_error>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "base/check.h"
 #include "base/str_format.h"
+#include "export/internal/deflate_parts.h"
 
 namespace ptarmigan::internal {
 namespace {
@@ -90,120 +94,172 @@ bool IsZstd(Bytes bytes) {
 
 namespace {
 
-// One gzip member being made.
-class Deflater {
- public:
-  explicit Deflater(int level) {
-    constexpr int kMemoryLevel = 9;
-    CHECK(deflateInit2(&stream_, level, Z_DEFLATED, kGzipWindowBits, kMemoryLevel,
-                       Z_DEFAULT_STRATEGY) == Z_OK);
-    header_.os = 255;  // unknown: the same bytes on every system
-    CHECK(deflateSetHeader(&stream_, &header_) == Z_OK);
-  }
-  ~Deflater() { deflateEnd(&stream_); }
-  Deflater(const Deflater&) = delete;
-  Deflater& operator=(const Deflater&) = delete;
+// RFC 1952: deflate, no flags, no time, no hint, system unknown: the same bytes everywhere.
+constexpr std::string_view kGzipHeader("\x1f\x8b\x08\0\0\0\0\0\0\xff", 10);
+// RFC 1951: a last block of fixed codes that holds nothing.
+constexpr std::string_view kLastBlock("\x03\0", 2);
 
-  void Add(Bytes plain) {
-    while (!plain.empty()) {
-      stream_.next_in = ZlibInput(plain.data());
-      stream_.avail_in = ClampedSize(plain.size());
-      plain = plain.subspan(stream_.avail_in);
-      while (stream_.avail_in > 0) Run(Z_NO_FLUSH);
-    }
-  }
-  std::string Finish() {
-    while (Run(Z_FINISH) != Z_STREAM_END) {
-    }
-    return std::move(out_);
-  }
-
- private:
-  int Run(int flush) {
-    stream_.next_out = reinterpret_cast<Bytef*>(chunk_.get());
-    stream_.avail_out = kChunkBytes;
-    const int result = deflate(&stream_, flush);
-    CHECK(result != Z_STREAM_ERROR);
-    out_.append(chunk_.get(), kChunkBytes - stream_.avail_out);
-    return result;
-  }
-
-  z_stream stream_ = {};
-  gz_header header_ = {};
-  std::string out_;
-  std::unique_ptr<char[]> chunk_ = std::make_unique<char[]>(kChunkBytes);
+// A stretch of a member: compressed on its own, so that several threads can work on one member.
+struct Part {
+  std::string plain;  // empty once compressed
+  size_t plain_bytes = 0;
+  std::string packed;
+  uint32_t crc = 0;
 };
+
+// Threads that take part in compressing, the writer's own included: more than the encoder can feed are idle.
+constexpr unsigned kThreadsMax = 4;
+// Parts that wait; a writer that finds so many compresses one itself.
+constexpr size_t kPartsWaitingMax = 4;
+
+void AppendLittleEndian32(uint32_t value, std::string* out) {
+  for (unsigned shift = 0; shift < 32; shift += 8) {
+    out->push_back(static_cast<char>(static_cast<uint8_t>(value >> shift)));
+  }
+}
+
+// The member that `parts` make.
+std::string JoinParts(const std::deque<Part>& parts) {
+  size_t packed_bytes = 0;
+  for (const Part& part : parts) packed_bytes += part.packed.size();
+  constexpr size_t kTrailerBytes = 8;
+  std::string member(kGzipHeader);
+  member.reserve(kGzipHeader.size() + packed_bytes + kLastBlock.size() + kTrailerBytes);
+  uLong crc = crc32(0, nullptr, 0);
+  size_t plain_bytes = 0;
+  for (const Part& part : parts) {
+    member += part.packed;
+    crc = crc32_combine(crc, part.crc, static_cast<z_off_t>(part.plain_bytes));
+    plain_bytes += part.plain_bytes;
+  }
+  member += kLastBlock;
+  AppendLittleEndian32(static_cast<uint32_t>(crc), &member);
+  AppendLittleEndian32(static_cast<uint32_t>(plain_bytes), &member);  // modulo 2^32
+  return member;
+}
 
 }  // namespace
 
-std::string Gzip(Bytes plain, int level) {
-  Deflater deflater(level);
-  deflater.Add(plain);
-  return deflater.Finish();
-}
-
-struct GzipStream::Worker {
-  explicit Worker(int level) : deflater(level) {
+struct GzipStream::Team {
+  explicit Team(int level_of_all) : level(level_of_all), own_deflater(level_of_all) {
+    const unsigned threads_wanted =
+        std::clamp(std::thread::hardware_concurrency(), 2U, kThreadsMax);
     try {
-      thread = std::thread([this] { Work(); });
+      while (threads.size() + 1 < threads_wanted) threads.emplace_back([this] { Work(); });
     } catch (const std::system_error&) {
-      // No thread to be had: Write compresses itself.
+      // No thread to be had: the writer compresses alone.
     }
   }
+  ~Team() { End(); }
+  Team(const Team&) = delete;
+  Team& operator=(const Team&) = delete;
 
   void Work() {
+    DeflateParts deflater(level);
     for (;;) {
-      std::string piece;
+      Part* part = nullptr;
       {
         std::unique_lock lock(mutex);
-        changed.wait(lock, [this] { return ending || !pieces.empty(); });
-        if (pieces.empty()) return;
-        piece = std::move(pieces.front());
-        pieces.pop_front();
+        changed.wait(lock, [this] { return ending || !waiting.empty(); });
+        if (waiting.empty()) return;
+        part = waiting.front();
+        waiting.pop_front();
       }
-      changed.notify_all();
-      deflater.Add(AsBytes(piece));
+      Compress(part, &deflater);
     }
   }
-  // What was written is compressed; then the thread has ended.
+
+  static void Compress(Part* part, DeflateParts* deflater) {
+    const std::string plain = std::move(part->plain);
+    part->plain_bytes = plain.size();
+    part->packed = deflater->Add(AsBytes(plain));
+    part->crc = libdeflate_crc32(0, plain.data(), plain.size());
+  }
+
+  // Compresses one part in the calling thread if at least `waiting_min` wait.
+  bool Help(size_t waiting_min) {
+    Part* part = nullptr;
+    {
+      const std::lock_guard lock(mutex);
+      if (waiting.size() < waiting_min) return false;
+      part = waiting.front();
+      waiting.pop_front();
+    }
+    Compress(part, &own_deflater);
+    return true;
+  }
+
+  void Hand(std::string plain) {
+    Help(kPartsWaitingMax);
+    {
+      const std::lock_guard lock(mutex);
+      parts.emplace_back().plain = std::move(plain);
+      waiting.push_back(&parts.back());
+    }
+    changed.notify_one();
+  }
+
+  // All parts are compressed and the threads have ended.
   void End() {
-    if (!thread.joinable()) return;
+    while (Help(1)) {
+    }
     {
       const std::lock_guard lock(mutex);
       ending = true;
     }
     changed.notify_all();
-    thread.join();
+    for (std::thread& thread : threads) thread.join();
+    threads.clear();
   }
 
-  Deflater deflater;
+  const int level;
+  DeflateParts own_deflater;
+  std::string unfinished;  // less than a part
   std::mutex mutex;
   std::condition_variable changed;
-  std::deque<std::string> pieces;
+  std::deque<Part> parts;  // in order; a part in work is one thread's
+  std::deque<Part*> waiting;
   bool ending = false;
-  std::thread thread;
+  std::vector<std::thread> threads;
 };
 
-GzipStream::GzipStream(int level) : worker_(std::make_unique<Worker>(level)) {}
+std::string Gzip(Bytes plain, int level) {
+  DeflateParts deflater(level);
+  std::deque<Part> parts;
+  while (!plain.empty()) {
+    const Bytes next = plain.first(std::min(plain.size(), GzipStream::kPartBytes));
+    plain = plain.subspan(next.size());
+    parts.emplace_back();
+    parts.back().plain_bytes = next.size();
+    parts.back().packed = deflater.Add(next);
+    parts.back().crc = libdeflate_crc32(0, next.data(), next.size());
+  }
+  return JoinParts(parts);
+}
 
-GzipStream::~GzipStream() { worker_->End(); }
+GzipStream::GzipStream(int level) : team_(std::make_unique<Team>(level)) {}
+
+GzipStream::~GzipStream() = default;
 
 void GzipStream::Write(std::string piece) {
-  if (!worker_->thread.joinable()) {
-    worker_->deflater.Add(AsBytes(piece));
+  std::string& unfinished = team_->unfinished;
+  if (unfinished.empty() && piece.size() == kPartBytes) {  // no copy
+    team_->Hand(std::move(piece));
     return;
   }
-  {
-    std::unique_lock lock(worker_->mutex);
-    worker_->changed.wait(lock, [this] { return worker_->pieces.size() < kPiecesMax; });
-    worker_->pieces.push_back(std::move(piece));
+  std::string_view rest = piece;
+  while (!rest.empty()) {
+    const std::string_view next = rest.substr(0, kPartBytes - unfinished.size());
+    rest.remove_prefix(next.size());
+    unfinished += next;
+    if (unfinished.size() == kPartBytes) team_->Hand(std::exchange(unfinished, {}));
   }
-  worker_->changed.notify_all();
 }
 
 std::string GzipStream::Finish() {
-  worker_->End();
-  return worker_->deflater.Finish();
+  if (!team_->unfinished.empty()) team_->Hand(std::exchange(team_->unfinished, {}));
+  team_->End();
+  return JoinParts(team_->parts);
 }
 
 Result<Inflated> Gunzip(Bytes compressed, uint64_t plain_bytes_max) {

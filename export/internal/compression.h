@@ -17,12 +17,13 @@ bool IsZstd(Bytes bytes);
 // One gzip member; the header has no name and no time, so equal input gives equal bytes. `level` 1 to 9.
 std::string Gzip(Bytes plain, int level);
 
-// The same in a thread of its own, for writers that make their output piece by piece: compressing goes on while the
-// next piece is made. The result does not depend on how the bytes are cut.
+// The same by several threads, for writers that make their output piece by piece: compressing goes on while the next
+// piece is made. The result depends neither on how the bytes are cut nor on the threads.
 class GzipStream {
  public:
-  // Pieces that wait; Write blocks beyond.
-  static constexpr size_t kPiecesMax = 16;
+  // What is compressed on its own, and so the size of the pieces that Write does not copy. Larger parts compress
+  // better (nothing refers back beyond a part), smaller ones end together.
+  static constexpr size_t kPartBytes = size_t{512} << 10;
 
   explicit GzipStream(int level);
   ~GzipStream();
@@ -34,8 +35,8 @@ class GzipStream {
   std::string Finish();
 
  private:
-  struct Worker;
-  std::unique_ptr<Worker> worker_;
+  struct Team;
+  std::unique_ptr<Team> team_;
 };
 
 struct Inflated {

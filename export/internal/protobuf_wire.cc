@@ -1,6 +1,28 @@
 #include "export/internal/protobuf_wire.h"
 
+#include <algorithm>
+#include <utility>
+
 namespace ptarmigan::internal {
+
+void WireWriter::Grow(size_t bytes) {
+  constexpr size_t kFirstBytes = 256;
+  const size_t used = size();
+  buffer_.resize(std::max({kFirstBytes, 2 * buffer_.size(), used + bytes}));
+  at_ = buffer_.data() + used;
+  end_ = buffer_.data() + buffer_.size();
+}
+
+std::string WireWriter::Take(size_t bytes) {
+  const std::string rest(this->bytes().substr(bytes));
+  std::string taken = std::move(buffer_);
+  taken.resize(bytes);
+  buffer_.clear();
+  at_ = end_ = buffer_.data();
+  if (!rest.empty())
+    at_ = PutBytes(Room(std::max(taken.size() + taken.size() / 8, rest.size())), rest);
+  return taken;
+}
 
 bool WireReader::Next(WireField* field) {
   if (!ok_ || cursor_.AtEnd()) return false;

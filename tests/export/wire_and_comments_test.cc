@@ -1,6 +1,8 @@
 // The small parts of the pprof codec: wire format, fact comments, what a foreign file is.
 #include <gtest/gtest.h>
 
+#include <array>
+#include <span>
 #include <string>
 
 #include "export/internal/compression.h"
@@ -13,14 +15,13 @@ namespace ptarmigan::internal {
 namespace {
 
 TEST(ProtobufWire, WritesAndReadsEveryKindOfField) {
-  std::string bytes;
-  WireWriter writer(&bytes);
+  WireWriter writer;
   writer.Unsigned(1, UINT64_MAX);
   writer.Signed(2, -1);
   writer.Unsigned(3, 0);  // not written
   writer.Bool(4, true);
   writer.Text(536870911, "text");
-  WireReader reader(AsBytes(bytes));
+  WireReader reader(AsBytes(writer.bytes()));
   WireField field;
   ASSERT_TRUE(reader.Next(&field));
   EXPECT_EQ(field.number, 1U);
@@ -34,6 +35,50 @@ TEST(ProtobufWire, WritesAndReadsEveryKindOfField) {
   EXPECT_EQ(AsText(field.bytes), "text");
   EXPECT_FALSE(reader.Next(&field));
   EXPECT_TRUE(reader.ok());
+}
+
+TEST(ProtobufWire, VarintsOfEverySizeComeBack) {
+  for (unsigned bit = 0; bit < 64; ++bit) {
+    for (const uint64_t value : {(uint64_t{1} << bit) - 1, uint64_t{1} << bit, UINT64_MAX >> bit}) {
+      std::array<char, kVarintBytesMax> bytes;
+      const char* const end = PutVarint(bytes.data(), value);
+      EXPECT_EQ(static_cast<size_t>(end - bytes.data()), VarintSize(value)) << value;
+      ByteCursor cursor(std::as_bytes(std::span(bytes)).first(VarintSize(value)));
+      EXPECT_EQ(cursor.Uleb128(), value);
+      EXPECT_TRUE(cursor.ok() && cursor.AtEnd()) << value;
+    }
+  }
+}
+
+TEST(ProtobufWire, NestedMessagesHaveLengthsOfAnySize) {
+  for (const size_t size : {size_t{0}, size_t{1}, size_t{125}, size_t{126}, size_t{16000},
+                            size_t{16384}, size_t{3000000}}) {
+    const std::string text(size, 'x');
+    WireWriter expected_inner;
+    expected_inner.Text(3, text);
+    WireWriter expected;
+    expected.Text(2, expected_inner.bytes());
+    expected.Unsigned(4, 5);
+    WireWriter writer;
+    writer.Message(2, [&] { writer.Text(3, text); });
+    writer.Unsigned(4, 5);
+    EXPECT_TRUE(writer.bytes() == expected.bytes()) << size;
+  }
+}
+
+TEST(ProtobufWire, WhatIsNotTakenStays) {
+  WireWriter writer;
+  std::string all;
+  std::string taken;
+  for (int i = 0; i < 1000; ++i) {
+    const std::string text = std::to_string(i * i);
+    writer.Text(1, text);
+    all += std::string("\x0a") + static_cast<char>(text.size()) + text;
+    if (i % 7 == 0) taken += writer.Take(writer.size() / 2);
+  }
+  taken += writer.Take();
+  EXPECT_EQ(taken, all);
+  EXPECT_EQ(writer.size(), 0U);
 }
 
 TEST(ProtobufWire, StopsAtFaults) {
@@ -91,11 +136,22 @@ TEST(Foreign, NamesFilesByTheirFirstBytes) {
   EXPECT_EQ(DescribeForeign(AsBytes(std::string_view("\x0a\x04\x08\x01\x10\x02", 6))), "");
 }
 
+TEST(GzipStream, OfNothingIsAnEmptyMember) {
+  const std::string member = GzipStream(4).Finish();
+  EXPECT_EQ(member, Gzip({}, 4));
+  const auto back = Gunzip(AsBytes(member), 1);
+  ASSERT_TRUE(back.has_value());
+  EXPECT_EQ(back->plain, "");
+  EXPECT_EQ(back->trailing_bytes, 0U);
+}
+
 TEST(GzipStream, GivesTheSameBytesHoweverItsInputIsCut) {
   std::string text;
   for (int i = 0; i < 50000; ++i) text += std::to_string(i * 7919 % 1000);
+  while (text.size() < 8 * GzipStream::kPartBytes + 12345) text += text.substr(0, text.size() - 1);
   const std::string whole = Gzip(AsBytes(text), 4);
-  for (const size_t piece : {size_t{1000}, size_t{65536}, text.size()}) {
+  for (const size_t piece : {size_t{1000}, size_t{65536}, GzipStream::kPartBytes - 1,
+                             GzipStream::kPartBytes, GzipStream::kPartBytes + 1, text.size()}) {
     GzipStream stream(4);
     for (size_t at = 0; at < text.size(); at += piece) stream.Write(text.substr(at, piece));
     EXPECT_EQ(stream.Finish(), whole) << piece;
