@@ -25,30 +25,51 @@ struct PageEntry {
   uint32_t raw_bytes = 0;
 };
 
-// Unpacks a page into `raw`, which has room for it and for ColumnReader behind it.
-bool Unpack(Bytes file, const PageEntry& entry, std::span<uint8_t> raw) {
-  std::memset(raw.data() + entry.raw_bytes, 0, ColumnReader::kPadding);
-  const Bytes packed = SubspanOrEmpty(file, entry.offset, entry.packed_bytes);
-  const size_t unpacked =
-      ZSTD_decompress(raw.data(), entry.raw_bytes, packed.data(), packed.size());
-  return ZSTD_isError(unpacked) == 0 && unpacked == entry.raw_bytes;
-}
-
-// A page's bytes, unpacked, for as long as it takes to decode them.
-class RawPage {
+// What unpacking needs beside the page: made once for each thread, because it costs more than a page.
+class Unpacker {
  public:
-  bool Unpack(Bytes file, const PageEntry& entry) {
-    const size_t room = entry.raw_bytes + ColumnReader::kPadding;
-    bytes_ = std::make_unique_for_overwrite<uint8_t[]>(room);
-    size_ = entry.raw_bytes;
-    return ptarmigan::Unpack(file, entry, {bytes_.get(), room});
+  static Unpacker& OfThisThread() {
+    static thread_local Unpacker unpacker;
+    return unpacker;
   }
-  const uint8_t* data() const { return bytes_.get(); }
-  size_t size() const { return size_; }
+
+  // Unpacks a page into `raw`, which has room for it and for ColumnReader behind it.
+  bool Unpack(Bytes file, const PageEntry& entry, std::span<uint8_t> raw) {
+    std::memset(raw.data() + entry.raw_bytes, 0, ColumnReader::kPadding);
+    const Bytes packed = SubspanOrEmpty(file, entry.offset, entry.packed_bytes);
+    if (decompressor_ == nullptr) decompressor_.reset(ZSTD_createDCtx());
+    const size_t unpacked = ZSTD_decompressDCtx(decompressor_.get(), raw.data(), entry.raw_bytes,
+                                                packed.data(), packed.size());
+    return ZSTD_isError(unpacked) == 0 && unpacked == entry.raw_bytes;
+  }
+  // Room for `count` numbers, until the next call.
+  std::span<uint32_t> Scratch(size_t count) {
+    if (numbers_.size() < count) numbers_.resize(count);
+    return {numbers_.data(), count};
+  }
+  // Unpacks it into memory that holds it until the next call; empty if it is damaged.
+  std::optional<std::span<const uint8_t>> Unpack(Bytes file, const PageEntry& entry) {
+    const size_t room = entry.raw_bytes + ColumnReader::kPadding;
+    if (room > scratch_bytes_ || scratch_bytes_ > kScratchBytesKept) {
+      scratch_bytes_ = std::max(room, kScratchBytesMin);
+      scratch_ = std::make_unique_for_overwrite<uint8_t[]>(scratch_bytes_);
+    }
+    if (!Unpack(file, entry, {scratch_.get(), room})) return std::nullopt;
+    return std::span<const uint8_t>(scratch_.get(), entry.raw_bytes);
+  }
 
  private:
-  std::unique_ptr<uint8_t[]> bytes_;
-  size_t size_ = 0;
+  static constexpr size_t kScratchBytesMin = size_t{64} << 10;
+  static constexpr size_t kScratchBytesKept = size_t{1} << 20;
+
+  struct Free {
+    void operator()(ZSTD_DCtx* decompressor) const { ZSTD_freeDCtx(decompressor); }
+  };
+
+  std::unique_ptr<ZSTD_DCtx, Free> decompressor_;
+  std::vector<uint32_t> numbers_;  // at most kSymNodesMax
+  std::unique_ptr<uint8_t[]> scratch_;
+  size_t scratch_bytes_ = 0;
 };
 
 // Differences between neighbours to values.
@@ -84,78 +105,154 @@ size_t CountAtOrBefore(std::span<const uint32_t> starts, uint32_t offset) {
   return before + (count == 1 && *first <= offset ? 1 : 0);
 }
 
+// The numbers of an unpacked column. Touching fresh memory costs more than unpacking does, so each takes only as many
+// bytes as the widest needs, counted from the smallest.
+class Column {
+ public:
+  uint32_t operator[](size_t i) const {
+    switch (width_) {
+      case 0:
+        return smallest_;
+      case 1:
+        return smallest_ + static_cast<const uint8_t*>(numbers_)[i];
+      case 2:
+        return smallest_ + static_cast<const uint16_t*>(numbers_)[i];
+      default:
+        return smallest_ + static_cast<const uint32_t*>(numbers_)[i];
+    }
+  }
+
+  static Column Make(std::span<const uint32_t> values, PageArena* arena) {
+    Column column;
+    if (values.empty()) return column;
+    const auto [smallest, largest] = std::ranges::minmax(values);
+    column.smallest_ = smallest;
+    const uint32_t range = largest - smallest;
+    if (range == 0) return column;
+    if (range <= UINT8_MAX) {
+      column.Fill<uint8_t>(values, arena);
+    } else if (range <= UINT16_MAX) {
+      column.Fill<uint16_t>(values, arena);
+    } else {
+      column.Fill<uint32_t>(values, arena);
+    }
+    return column;
+  }
+
+ private:
+  template <typename T>
+  void Fill(std::span<const uint32_t> values, PageArena* arena) {
+    const std::span<T> numbers = arena->Make<T>(values.size());
+    for (size_t i = 0; i < values.size(); ++i) numbers[i] = static_cast<T>(values[i] - smallest_);
+    numbers_ = numbers.data();
+    width_ = sizeof(T);
+  }
+
+  const void* numbers_ = nullptr;
+  uint32_t smallest_ = 0;
+  uint32_t width_ = 0;  // bytes of each; 0: all are the smallest
+};
+
+// Reads columns into scratch memory and packs them from there.
+class ColumnPacker {
+ public:
+  enum class Kind { kPlain, kDifferences, kRising };
+
+  ColumnPacker(const uint8_t* bytes, size_t size, PageArena* arena)
+      : reader_(bytes, size), arena_(arena) {}
+
+  // The values stay in `values()` until the next call.
+  bool Read(size_t count, Kind kind) {
+    values_ = Unpacker::OfThisThread().Scratch(count);
+    if (!reader_.Read(values_)) return false;
+    if (kind == Kind::kDifferences) Accumulate(values_);
+    return kind != Kind::kRising || AccumulateRising(values_);
+  }
+  bool Read(size_t count, Kind kind, Column* column) {
+    if (!Read(count, kind)) return false;
+    *column = Column::Make(values_, arena_);
+    return true;
+  }
+  // For binary search.
+  bool ReadStarts(size_t count, std::span<uint32_t>* starts) {
+    *starts = arena_->Make<uint32_t>(count);
+    return reader_.Read(*starts) && AccumulateRising(*starts);
+  }
+  bool Skip(size_t count) { return reader_.Skip(count); }
+  std::span<uint32_t> values() const { return values_; }
+  size_t remaining() const { return reader_.remaining(); }
+  PageArena* arena() const { return arena_; }
+
+ private:
+  ColumnReader reader_;
+  PageArena* arena_;
+  std::span<uint32_t> values_;
+};
+
+using Kind = ColumnPacker::Kind;
+
 }  // namespace
 
-// Functions and their inlined copies, and lines, of a range of addresses. Default: says nothing.
+// Functions and their inlined copies, and lines, of a range of addresses, column by column as they are packed; all zero:
+// says nothing. Lives in a PageArena, as all pages do.
 struct SymbolTable::CodePage {
-  static constexpr uint32_t kOutermost = UINT32_MAX;
-  struct Node {
-    uint32_t parent = kOutermost;
-    uint32_t function = 0;
-    union {
-      uint32_t call_file = 0;  // where it has a parent
-      uint32_t piece_start;    // else, zigzag distance from the page's start
-    };
-    union {
-      uint32_t call_line = 0;
-      uint32_t piece_bytes;
-    };
-    uint32_t call_column = 0;
-    uint32_t discriminator = 0;
-  };
-  struct Line {
-    uint32_t file = 0;
-    uint32_t line = 0;
-    uint32_t column = 0;
-    uint32_t discriminator = 0;
-  };
+  bool Decode(Bytes file, const PageEntry& entry, bool with_pieces, PageArena* arena);
+  bool DecodeNodes(ColumnPacker* packer, uint32_t count, bool with_pieces);
 
-  bool Decode(Bytes file, const PageEntry& entry, PageArena* arena);
-  bool DecodeNodes(ColumnReader* reader);
+  // The place of an outermost node in the columns of pieces; that of an inlined one in those of calls is calls_before.
+  uint32_t PieceOf(uint32_t node) const { return node - calls_before[node]; }
 
-  std::span<Node> nodes;
+  Column parents;  // distance back to it, 0: none
+  Column functions;
+  Column calls_before;  // inlined nodes before this one
+  Column call_files, call_lines, call_columns, call_discriminators;
+  // Of the outermost nodes; only if they were asked for.
+  bool has_pieces;
+  Column piece_starts;  // zigzag distance from the page's start
+  Column piece_bytes;
   std::span<uint32_t> segment_starts;
-  std::span<uint32_t> segment_nodes;  // index + 1; 0: no function
+  Column segment_nodes;  // index + 1; 0: no function
   std::span<uint32_t> line_starts;
-  std::span<Line> lines;
+  Column files, lines, columns, discriminators;
 };
 
 struct SymbolTable::FunctionPage {
-  struct Function {
-    std::string_view system_name;
-    std::string_view name;
-    uint32_t file = 0;
-    uint32_t start_line = 0;
-  };
-  bool Decode(const SymbolTable& table, const PageEntry& entry, uint32_t count, PageArena* arena);
-  std::span<Function> functions;
+  bool Decode(Bytes file, const PageEntry& entry, uint32_t count, PageArena* arena);
+  uint32_t count;
+  Column system_names;  // string numbers
+  Column names;         // zigzag distance from those
+  Column files;
+  Column start_lines;
+};
+
+// As FunctionPage has it.
+struct SymbolTable::Function {
+  uint32_t system_name = 0;
+  uint32_t name = 0;
+  uint32_t file = 0;
+  uint32_t start_line = 0;
 };
 
 struct SymbolTable::StringPage {
   bool Decode(Bytes file, const PageEntry& entry, uint32_t count, PageArena* arena);
-  std::span<std::string_view> texts;
+  uint32_t count;
+  const char* text;
+  Column ends;  // in `text`
 };
 
 struct SymbolTable::Directory {
   template <typename Page>
   struct Pages {
     std::vector<PageEntry> entries;
-    std::unique_ptr<std::atomic<const Page*>[]> unpacked;
-    Page empty;  // stands for pages that do not unpack
+    std::vector<const Page*> unpacked;  // null: not yet
 
     void Resize(size_t count) {
       entries.resize(count);
-      unpacked = std::make_unique<std::atomic<const Page*>[]>(count);
-    }
-    ~Pages() {
-      for (size_t i = 0; i < entries.size(); ++i) {
-        const Page* page = unpacked[i].load(std::memory_order_relaxed);
-        if (page != &empty) delete page;
-      }
+      unpacked.resize(count);
     }
   };
 
-  PageArena arena;
+  std::unique_ptr<PageArena> arena = std::make_unique<PageArena>();
   uint32_t flags = 0;
   uint32_t functions = 0;
   uint32_t strings = 0;
@@ -165,40 +262,40 @@ struct SymbolTable::Directory {
   Pages<StringPage> string;
 };
 
-bool SymbolTable::CodePage::DecodeNodes(ColumnReader* reader) {
-  const auto count = static_cast<uint32_t>(nodes.size());
-  std::vector<uint32_t> parents(count), values(count);
-  if (!reader->Read(parents)) return false;
+bool SymbolTable::CodePage::DecodeNodes(ColumnPacker* packer, uint32_t count, bool with_pieces) {
+  if (!packer->Read(count, Kind::kPlain, &parents)) return false;
+  // From distances to numbers of inlined nodes before each, in place.
   uint32_t inlined = 0;
-  for (const uint32_t parent : parents) inlined += parent != 0 ? 1 : 0;
   for (uint32_t i = 0; i < count; ++i) {
-    nodes[i] = {};
-    if (parents[i] > i) return false;  // a parent stands before its children, so chains end
-    nodes[i].parent = parents[i] == 0 ? kOutermost : i - parents[i];
+    uint32_t& value = packer->values()[i];
+    if (value > i) return false;  // a parent stands before its children, so chains end
+    const uint32_t is_inlined = value != 0 ? 1 : 0;
+    value = inlined;
+    inlined += is_inlined;
   }
-  // Reads a column that only inlined or only outermost nodes have.
-  const auto read = [&](bool of_inlined, bool deltas, uint32_t Node::*member) {
-    const std::span column(values.data(), of_inlined ? inlined : count - inlined);
-    if (!reader->Read(column)) return false;
-    if (deltas) Accumulate(column);
-    size_t next = 0;
-    for (uint32_t i = 0; i < count; ++i) {
-      if ((parents[i] != 0) == of_inlined) nodes[i].*member = column[next++];
+  calls_before = Column::Make(packer->values(), packer->arena());
+  if (!packer->Read(count, Kind::kDifferences, &functions)) return false;
+  const size_t outermost = count - inlined;
+  has_pieces = with_pieces;
+  if (with_pieces) {
+    if (!packer->Read(outermost, Kind::kPlain, &piece_starts) ||
+        !packer->Read(outermost, Kind::kPlain, &piece_bytes)) {
+      return false;
     }
-    return true;
-  };
-  if (!reader->Read(values)) return false;
-  Accumulate(values);
-  for (uint32_t i = 0; i < count; ++i) nodes[i].function = values[i];
-  return read(false, false, &Node::piece_start) && read(false, false, &Node::piece_bytes) &&
-         read(true, true, &Node::call_file) && read(true, true, &Node::call_line) &&
-         read(true, false, &Node::call_column) && read(true, false, &Node::discriminator);
+  } else if (!packer->Skip(outermost) || !packer->Skip(outermost)) {
+    return false;
+  }
+  return packer->Read(inlined, Kind::kDifferences, &call_files) &&
+         packer->Read(inlined, Kind::kDifferences, &call_lines) &&
+         packer->Read(inlined, Kind::kPlain, &call_columns) &&
+         packer->Read(inlined, Kind::kPlain, &call_discriminators);
 }
 
-bool SymbolTable::CodePage::Decode(Bytes file, const PageEntry& entry, PageArena* arena) {
-  RawPage raw;
-  if (!raw.Unpack(file, entry)) return false;
-  ByteCursor header(std::as_bytes(std::span(raw.data(), raw.size())), std::endian::little);
+bool SymbolTable::CodePage::Decode(Bytes file, const PageEntry& entry, bool with_pieces,
+                                   PageArena* arena) {
+  const auto raw = Unpacker::OfThisThread().Unpack(file, entry);
+  if (!raw) return false;
+  ByteCursor header(std::as_bytes(*raw), std::endian::little);
   const uint32_t node_count = header.U32();
   const uint32_t segment_count = header.U32();
   const uint32_t line_count = header.U32();
@@ -206,70 +303,44 @@ bool SymbolTable::CodePage::Decode(Bytes file, const PageEntry& entry, PageArena
       segment_count > internal::kSymCodeItemsMax || line_count > internal::kSymCodeItemsMax) {
     return false;
   }
-  nodes = arena->Make<Node>(node_count);
-  segment_starts = arena->Make<uint32_t>(segment_count);
-  segment_nodes = arena->Make<uint32_t>(segment_count);
-  line_starts = arena->Make<uint32_t>(line_count);
-  lines = arena->Make<Line>(line_count);
-  ColumnReader reader(raw.data() + header.position(), header.remaining());
-  if (!DecodeNodes(&reader)) return false;
-  if (!reader.Read(segment_starts) || !reader.Read(segment_nodes)) return false;
-  Accumulate(segment_nodes);
-  if (!reader.Read(line_starts)) return false;
-  if (!AccumulateRising(segment_starts) || !AccumulateRising(line_starts)) return false;
-  for (const uint32_t node : segment_nodes) {
-    if (node > node_count) return false;
-  }
-  std::vector<uint32_t> values(line_count);
-  const auto read = [&](bool deltas, uint32_t Line::*member) {
-    if (!reader.Read(values)) return false;
-    if (deltas) Accumulate(values);
-    for (uint32_t i = 0; i < line_count; ++i) lines[i].*member = values[i];
-    return true;
-  };
-  return read(true, &Line::file) && read(true, &Line::line) && read(false, &Line::column) &&
-         read(false, &Line::discriminator) && reader.remaining() == 0;
-}
-
-bool SymbolTable::FunctionPage::Decode(const SymbolTable& table, const PageEntry& entry,
-                                       uint32_t count, PageArena* arena) {
-  RawPage raw;
-  if (!raw.Unpack(table.bytes_, entry)) return false;
-  ColumnReader reader(raw.data(), raw.size());
-  std::vector<uint32_t> system_names(count), names(count), files(count), start_lines(count);
-  if (!reader.Read(system_names) || !reader.Read(names) || !reader.Read(files) ||
-      !reader.Read(start_lines)) {
+  ColumnPacker packer(raw->data() + header.position(), header.remaining(), arena);
+  if (!DecodeNodes(&packer, node_count, with_pieces) ||
+      !packer.ReadStarts(segment_count, &segment_starts) ||
+      !packer.Read(segment_count, Kind::kDifferences, &segment_nodes)) {
     return false;
   }
-  Accumulate(system_names);
-  Accumulate(files);
-  functions = arena->Make<Function>(count);
-  for (uint32_t i = 0; i < count; ++i) {
-    // Texts are looked up once for all frames to come.
-    functions[i] = {.system_name = table.Text(system_names[i]),
-                    .name = table.Text(system_names[i] + UnZigZag(names[i])),
-                    .file = files[i],
-                    .start_line = start_lines[i]};
+  for (const uint32_t node : packer.values()) {
+    if (node > node_count) return false;
   }
-  return true;
+  return packer.ReadStarts(line_count, &line_starts) &&
+         packer.Read(line_count, Kind::kDifferences, &files) &&
+         packer.Read(line_count, Kind::kDifferences, &lines) &&
+         packer.Read(line_count, Kind::kPlain, &columns) &&
+         packer.Read(line_count, Kind::kPlain, &discriminators) && packer.remaining() == 0;
 }
 
-bool SymbolTable::StringPage::Decode(Bytes file, const PageEntry& entry, uint32_t count,
+bool SymbolTable::FunctionPage::Decode(Bytes file, const PageEntry& entry, uint32_t functions,
+                                       PageArena* arena) {
+  const auto raw = Unpacker::OfThisThread().Unpack(file, entry);
+  if (!raw) return false;
+  ColumnPacker packer(raw->data(), raw->size(), arena);
+  count = functions;
+  return packer.Read(count, Kind::kDifferences, &system_names) &&
+         packer.Read(count, Kind::kPlain, &names) &&
+         packer.Read(count, Kind::kDifferences, &files) &&
+         packer.Read(count, Kind::kPlain, &start_lines);
+}
+
+bool SymbolTable::StringPage::Decode(Bytes file, const PageEntry& entry, uint32_t strings,
                                      PageArena* arena) {
   // The texts stay where they are unpacked.
   const std::span raw = arena->Make<uint8_t>(entry.raw_bytes + ColumnReader::kPadding);
-  if (!Unpack(file, entry, raw)) return false;
-  ColumnReader reader(raw.data(), entry.raw_bytes);
-  std::vector<uint32_t> lengths(count);
-  if (!reader.Read(lengths)) return false;
-  std::string_view left(reinterpret_cast<const char*>(reader.position()), reader.remaining());
-  texts = arena->Make<std::string_view>(count);
-  for (uint32_t i = 0; i < count; ++i) {
-    if (lengths[i] > left.size()) return false;
-    texts[i] = left.substr(0, lengths[i]);
-    left.remove_prefix(lengths[i]);
-  }
-  return true;
+  if (!Unpacker::OfThisThread().Unpack(file, entry, raw)) return false;
+  ColumnPacker packer(raw.data(), entry.raw_bytes, arena);
+  count = strings;
+  if (!packer.Read(count, Kind::kRising, &ends)) return false;
+  text = reinterpret_cast<const char*>(raw.data() + (entry.raw_bytes - packer.remaining()));
+  return count == 0 || packer.values().back() <= packer.remaining();
 }
 
 SymbolTable::SymbolTable() : directory_(std::make_unique<Directory>()) {}
@@ -391,58 +462,86 @@ Status SymbolTable::Parse(const std::string& name) {
   return OkStatus();
 }
 
-// Publishes a page that was just decoded, or finds that another thread was faster.
-template <typename Page>
-static const Page* Publish(std::atomic<const Page*>* slot, const Page* page, const Page* empty) {
-  const Page* expected = nullptr;
-  if (slot->compare_exchange_strong(expected, page, std::memory_order_acq_rel)) return page;
-  if (page != empty) delete page;
-  return expected;
+namespace {
+
+// The page at `index`, unpacked by `decode(page)` when it is asked for the first time; one that is damaged is empty.
+template <typename Page, typename Decode>
+const Page* GetPage(std::vector<const Page*>* unpacked, size_t index, PageArena* arena,
+                    std::atomic<bool>* damaged, Decode decode) {
+  const Page*& known = (*unpacked)[index];
+  if (known != nullptr) return known;
+  Page* page = arena->Make<Page>(1).data();
+  *page = {};
+  if (!decode(page)) {
+    *page = {};
+    damaged->store(true, std::memory_order_relaxed);
+  }
+  known = page;
+  return page;
 }
 
-const SymbolTable::CodePage* SymbolTable::GetCodePage(size_t index) const {
+// Of `total` entries in pages of `per_page`, those in the page at `index`.
+uint32_t CountInPage(uint32_t total, uint32_t per_page, size_t index) {
+  return std::min(per_page, total - static_cast<uint32_t>(index * per_page));
+}
+
+}  // namespace
+
+const SymbolTable::CodePage* SymbolTable::GetCodePage(size_t index, bool with_pieces) const {
   auto& pages = directory_->code;
-  if (const CodePage* page = pages.unpacked[index].load(std::memory_order_acquire)) return page;
-  auto page = std::make_unique<CodePage>();
-  const bool good = page->Decode(bytes_, pages.entries[index], &directory_->arena);
-  if (!good) damaged_.store(true, std::memory_order_relaxed);
-  return Publish<CodePage>(&pages.unpacked[index], good ? page.release() : &pages.empty,
-                           &pages.empty);
+  const CodePage* known = pages.unpacked[index];
+  if (known != nullptr && with_pieces && !known->has_pieces) pages.unpacked[index] = nullptr;
+  return GetPage(&pages.unpacked, index, directory_->arena.get(), &damaged_, [&](CodePage* page) {
+    return page->Decode(bytes_, pages.entries[index], with_pieces, directory_->arena.get());
+  });
 }
 
 const SymbolTable::FunctionPage* SymbolTable::GetFunctionPage(size_t index) const {
   auto& pages = directory_->function;
-  if (const FunctionPage* page = pages.unpacked[index].load(std::memory_order_acquire)) {
-    return page;
-  }
-  auto page = std::make_unique<FunctionPage>();
-  const auto first = static_cast<uint32_t>(index * internal::kSymFunctionsPerPage);
-  const bool good = page->Decode(
-      *this, pages.entries[index],
-      std::min(internal::kSymFunctionsPerPage, directory_->functions - first), &directory_->arena);
-  if (!good) damaged_.store(true, std::memory_order_relaxed);
-  return Publish<FunctionPage>(&pages.unpacked[index], good ? page.release() : &pages.empty,
-                               &pages.empty);
+  const uint32_t count = CountInPage(directory_->functions, internal::kSymFunctionsPerPage, index);
+  return GetPage(
+      &pages.unpacked, index, directory_->arena.get(), &damaged_, [&](FunctionPage* page) {
+        return page->Decode(bytes_, pages.entries[index], count, directory_->arena.get());
+      });
 }
 
 const SymbolTable::StringPage* SymbolTable::GetStringPage(size_t index) const {
   auto& pages = directory_->string;
-  if (const StringPage* page = pages.unpacked[index].load(std::memory_order_acquire)) return page;
-  auto page = std::make_unique<StringPage>();
-  const auto first = static_cast<uint32_t>(index * internal::kSymStringsPerPage);
-  const bool good = page->Decode(
-      bytes_, pages.entries[index],
-      std::min(internal::kSymStringsPerPage, directory_->strings - first), &directory_->arena);
-  if (!good) damaged_.store(true, std::memory_order_relaxed);
-  return Publish<StringPage>(&pages.unpacked[index], good ? page.release() : &pages.empty,
-                             &pages.empty);
+  const uint32_t count = CountInPage(directory_->strings, internal::kSymStringsPerPage, index);
+  return GetPage(&pages.unpacked, index, directory_->arena.get(), &damaged_, [&](StringPage* page) {
+    return page->Decode(bytes_, pages.entries[index], count, directory_->arena.get());
+  });
 }
 
-std::string_view SymbolTable::Text(uint32_t id) const {
-  if (id == 0 || id >= directory_->strings) return {};
-  const StringPage* page = GetStringPage(id / internal::kSymStringsPerPage);
-  const size_t slot = id % internal::kSymStringsPerPage;
-  return slot < page->texts.size() ? page->texts[slot] : std::string_view();
+void SymbolTable::DropPages() const {
+  const std::lock_guard lock(mutex_);
+  if (directory_->arena->bytes() == 0) return;
+  std::ranges::fill(directory_->code.unpacked, nullptr);
+  std::ranges::fill(directory_->function.unpacked, nullptr);
+  std::ranges::fill(directory_->string.unpacked, nullptr);
+  directory_->arena = std::make_unique<PageArena>();
+  unpacked_bytes_.store(0, std::memory_order_relaxed);
+}
+
+SymbolTable::Function SymbolTable::FunctionOf(uint32_t number) const {
+  if (number >= directory_->functions) return {};
+  const FunctionPage& page = *GetFunctionPage(number / internal::kSymFunctionsPerPage);
+  const size_t slot = number % internal::kSymFunctionsPerPage;
+  if (slot >= page.count) return {};
+  const uint32_t system_name = page.system_names[slot];
+  return {.system_name = system_name,
+          .name = system_name + UnZigZag(page.names[slot]),
+          .file = page.files[slot],
+          .start_line = page.start_lines[slot]};
+}
+
+std::string_view SymbolTable::Text(uint32_t number) const {
+  if (number == 0 || number >= directory_->strings) return {};
+  const StringPage& page = *GetStringPage(number / internal::kSymStringsPerPage);
+  const size_t slot = number % internal::kSymStringsPerPage;
+  if (slot >= page.count) return {};
+  const uint32_t start = slot == 0 ? 0 : page.ends[slot - 1];
+  return {page.text + start, page.ends[slot] - start};
 }
 
 bool SymbolTable::has_functions() const {
@@ -474,94 +573,113 @@ std::optional<PagePlace> FindPage(const std::vector<uint64_t>& starts, FileVaddr
 
 }  // namespace
 
-size_t SymbolTable::FindFrames(FileVaddr address, std::span<FrameRef> frames) const {
+template <typename Visit>
+void SymbolTable::Walk(FileVaddr address, Visit visit) const {
   const auto place = FindPage(directory_->code_starts, address);
-  if (!place.has_value() || frames.empty()) return 0;
-  const CodePage& page = *GetCodePage(place->index);
-  CodePage::Line line;
+  if (!place.has_value()) return;
+  const CodePage& page = *GetCodePage(place->index, false);
+  FrameNumbers frame;
   if (const size_t count = CountAtOrBefore(page.line_starts, place->offset); count != 0) {
-    line = page.lines[count - 1];
+    frame.file = page.files[count - 1];
+    frame.line = page.lines[count - 1];
+    frame.column = page.columns[count - 1];
+    frame.discriminator = page.discriminators[count - 1];
   }
-  const bool has_line = line.file != 0 || line.line != 0;
+  const bool has_line = frame.file != 0 || frame.line != 0;
   uint32_t node = 0;  // index + 1
   if (const size_t count = CountAtOrBefore(page.segment_starts, place->offset); count != 0) {
     node = page.segment_nodes[count - 1];
   }
-  if (node == 0 && !has_line) return 0;
-
-  size_t count = 0;
-  FrameRef frame;
-  frame.file = Text(line.file);
-  frame.line = line.line;
-  frame.column = line.column;
-  frame.discriminator = line.discriminator;
   if (node == 0) {
-    frame.function_id = FrameRef::kNoFunction;
-    frames[count++] = frame;
-    return count;
+    if (has_line) visit(frame);
+    return;
   }
-  for (uint32_t index = node - 1;;) {
-    const CodePage::Node& at = page.nodes[index];
-    frame.function_id = at.function;
-    frame.function = frame.system_name = {};
-    frame.start_line = 0;
-    if (at.function < directory_->functions) {
-      const FunctionPage* functions = GetFunctionPage(at.function / internal::kSymFunctionsPerPage);
-      const size_t slot = at.function % internal::kSymFunctionsPerPage;
-      if (slot < functions->functions.size()) {
-        const FunctionPage::Function& function = functions->functions[slot];
-        frame.system_name = function.system_name;
-        frame.function = function.name;
-        frame.start_line = function.start_line;
-        // A symbol's own file stands in where no line program covers the address.
-        if (count == 0 && !has_line && function.start_line == 0) frame.file = Text(function.file);
-      }
-    }
-    const bool is_outermost = at.parent == CodePage::kOutermost;
-    if (count < frames.size() - 1 || is_outermost) {
-      frames[count] = frame;
-      if (is_outermost) return count + 1;
-      ++count;
-    }
-    frame.file = Text(at.call_file);
-    frame.line = at.call_line;
-    frame.column = at.call_column;
-    frame.discriminator = at.discriminator;
-    index = at.parent;
+  --node;
+  frame.function = page.functions[node];
+  if (!has_line) {
+    // A symbol's own file stands in where no line program covers the address.
+    const Function function = FunctionOf(frame.function);
+    if (function.start_line == 0) frame.file = function.file;
+  }
+  for (;;) {
+    visit(frame);
+    const uint32_t distance = page.parents[node];
+    if (distance == 0) return;
+    const uint32_t call = page.calls_before[node];
+    frame = {.function = page.functions[node - distance],
+             .file = page.call_files[call],
+             .line = page.call_lines[call],
+             .column = page.call_columns[call],
+             .discriminator = page.call_discriminators[call]};
+    node -= distance;
   }
 }
 
+bool SymbolTable::FindNumbers(FileVaddr address, std::vector<FrameNumbers>* frames) const {
+  const std::lock_guard lock(mutex_);
+  const size_t before = frames->size();
+  Walk(address, [&](const FrameNumbers& numbers) { frames->push_back(numbers); });
+  unpacked_bytes_.store(directory_->arena->bytes(), std::memory_order_relaxed);
+  return frames->size() != before;
+}
+
+void SymbolTable::Describe(const FrameNumbers& numbers, SourceFrame* frame) const {
+  const std::lock_guard lock(mutex_);
+  const Function function = FunctionOf(numbers.function);
+  frame->function = Text(function.name);
+  frame->system_name = Text(function.system_name);
+  frame->file = Text(numbers.file);
+  frame->line = numbers.line;
+  frame->column = numbers.column;
+  frame->discriminator = numbers.discriminator;
+  frame->start_line = function.start_line;
+  unpacked_bytes_.store(directory_->arena->bytes(), std::memory_order_relaxed);
+}
+
 bool SymbolTable::Find(FileVaddr address, InlineStack* frames) const {
-  FrameRef found[kFramesMax];
-  const size_t count = FindFrames(address, found);
-  frames->clear();
-  frames->reserve(count);
-  for (const FrameRef& frame : std::span(found, count)) {
-    frames->push_back({.function = std::string(frame.function),
-                       .system_name = std::string(frame.system_name),
-                       .file = std::string(frame.file),
-                       .line = frame.line,
-                       .column = frame.column,
-                       .discriminator = frame.discriminator,
-                       .start_line = frame.start_line});
-  }
-  return count != 0;
+  std::vector<FrameNumbers> found;
+  FindNumbers(address, &found);
+  frames->resize(found.size());
+  for (size_t i = 0; i < found.size(); ++i) Describe(found[i], &(*frames)[i]);
+  return !found.empty();
+}
+
+size_t SymbolTable::FindFrames(FileVaddr address, std::span<FrameRef> frames) const {
+  if (frames.empty()) return 0;
+  const std::lock_guard lock(mutex_);
+  size_t count = 0;
+  Walk(address, [&](const FrameNumbers& numbers) {
+    const Function function = FunctionOf(numbers.function);
+    if (count == frames.size()) --count;
+    frames[count++] = {.function = Text(function.name),
+                       .system_name = Text(function.system_name),
+                       .file = Text(numbers.file),
+                       .line = numbers.line,
+                       .column = numbers.column,
+                       .discriminator = numbers.discriminator,
+                       .start_line = function.start_line,
+                       .function_id = numbers.function};
+  });
+  unpacked_bytes_.store(directory_->arena->bytes(), std::memory_order_relaxed);
+  return count;
 }
 
 std::optional<CodeRange> SymbolTable::FindFunction(FileVaddr address) const {
   const auto place = FindPage(directory_->code_starts, address);
   if (!place.has_value()) return std::nullopt;
-  const CodePage& page = *GetCodePage(place->index);
+  const std::lock_guard lock(mutex_);
+  const CodePage& page = *GetCodePage(place->index, true);
+  unpacked_bytes_.store(directory_->arena->bytes(), std::memory_order_relaxed);
   const size_t segments = CountAtOrBefore(page.segment_starts, place->offset);
   if (segments == 0 || page.segment_nodes[segments - 1] == 0) return std::nullopt;
-  uint32_t index = page.segment_nodes[segments - 1] - 1;
-  while (page.nodes[index].parent != CodePage::kOutermost) index = page.nodes[index].parent;
-  const CodePage::Node& outermost = page.nodes[index];
-  if (outermost.piece_bytes == 0) return std::nullopt;
-  const auto distance = static_cast<int32_t>(UnZigZag(outermost.piece_start));
+  uint32_t node = page.segment_nodes[segments - 1] - 1;
+  while (page.parents[node] != 0) node -= page.parents[node];
+  const uint32_t piece = page.PieceOf(node);
+  if (page.piece_bytes[piece] == 0) return std::nullopt;
+  const auto distance = static_cast<int32_t>(UnZigZag(page.piece_starts[piece]));
   const FileVaddr start = {directory_->code_starts[place->index] +
                            static_cast<uint64_t>(int64_t{distance})};
-  return CodeRange{.start = start, .end = start + outermost.piece_bytes};
+  return CodeRange{.start = start, .end = start + page.piece_bytes[piece]};
 }
 
 }  // namespace ptarmigan

@@ -1,18 +1,19 @@
 // SymbolTable: the symbols of one object by address, read from a `.sym` file (docs/formats/sym.md)
 // that is mapped, not loaded: pages are unpacked when an address in them is asked for the first
-// time and stay unpacked until the table is destroyed.
+// time and stay unpacked until DropPages.
 //
 // Hostile input: Open checks the header and the directory (checksummed) and refuses what is damaged
 // with kInvalidInput, other versions with kUnsupported; in both cases build the table again. A page
 // that is damaged behaves as if it said nothing, and damaged() turns true. Nothing is allocated by
 // a number from the file without a bound.
 //
-// Any number of threads may look up at the same time. Texts in answers live as long as the table.
+// Any number of threads may look up at the same time; in one table they do it one after another.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -24,6 +25,7 @@
 #include "base/result.h"
 #include "model/address.h"
 #include "model/symbol.h"
+#include "symbolize/frame_numbers.h"
 #include "symbolize/symbol_rows.h"
 
 namespace ptarmigan {
@@ -37,12 +39,12 @@ struct FrameRef {
   uint32_t column = 0;
   uint32_t discriminator = 0;
   uint32_t start_line = 0;  // of the function's declaration
-  uint32_t function_id =
-      0;  // the same number for the same function within one table; kNoFunction: none
-  static constexpr uint32_t kNoFunction = UINT32_MAX;
+  // The same number for the same function within one table; kNoFunction: none.
+  uint32_t function_id = 0;
+  static constexpr uint32_t kNoFunction = FrameNumbers::kNoFunction;
 };
 
-class SymbolTable {
+class SymbolTable final : public FrameNames {
  public:
   // Enough for every chain in a table.
   static constexpr size_t kFramesMax = SymbolRows::kInlineDepthMax + 1;
@@ -53,18 +55,25 @@ class SymbolTable {
   static Result<std::unique_ptr<SymbolTable>> FromBytes(Bytes bytes, const std::string& name);
   static Result<std::unique_ptr<SymbolTable>> FromString(std::string bytes,
                                                          const std::string& name);
-  ~SymbolTable();
+  ~SymbolTable() override;
   SymbolTable(const SymbolTable&) = delete;
   SymbolTable& operator=(const SymbolTable&) = delete;
 
-  // The frames at an address, innermost first; 0 where nothing is known. Allocates only when a page
-  // is unpacked. If the chain is longer than `frames`, the innermost ones and, last, the outermost
-  // one are given. For the address of a caller pass the return address minus one.
-  size_t FindFrames(FileVaddr address, std::span<FrameRef> frames) const;
-  // The same with copies; false (and no frames) where nothing is known.
+  // Appends the frames at an address, innermost first; false where nothing is known. For the address of a caller pass
+  // the return address minus one.
+  bool FindNumbers(FileVaddr address, std::vector<FrameNumbers>* frames) const;
+  void Describe(const FrameNumbers& numbers, SourceFrame* frame) const override;
+  // The same with copied texts; no frames where nothing is known.
   bool Find(FileVaddr address, InlineStack* frames) const;
+  // The same with borrowed texts, which live until DropPages; returns how many frames there are. Allocates only when a
+  // page is unpacked. If the chain is longer than `frames`, the innermost ones and, last, the outermost one are given.
+  size_t FindFrames(FileVaddr address, std::span<FrameRef> frames) const;
   // The contiguous code of the outermost function at the address.
   std::optional<CodeRange> FindFunction(FileVaddr address) const;
+
+  // Memory for unpacked pages, and freeing it: they are unpacked again when they are asked for again.
+  size_t unpacked_bytes() const { return unpacked_bytes_.load(std::memory_order_relaxed); }
+  void DropPages() const;
 
   bool has_functions() const;
   bool has_files() const;
@@ -87,15 +96,23 @@ class SymbolTable {
   struct StringPage;
   SymbolTable();
   Status Parse(const std::string& name);
-  const CodePage* GetCodePage(size_t index) const;
+  // All of these with mutex_ held.
+  const CodePage* GetCodePage(size_t index, bool with_pieces) const;
   const FunctionPage* GetFunctionPage(size_t index) const;
   const StringPage* GetStringPage(size_t index) const;
-  std::string_view Text(uint32_t id) const;
+  struct Function;
+  Function FunctionOf(uint32_t number) const;
+  std::string_view Text(uint32_t number) const;
+  // Calls visit(numbers) for each frame, innermost first.
+  template <typename Visit>
+  void Walk(FileVaddr address, Visit visit) const;
 
   MappedFile mapped_;
   std::string owned_;
   Bytes bytes_;
   std::unique_ptr<Directory> directory_;
+  mutable std::mutex mutex_;  // for the unpacked pages in directory_
+  mutable std::atomic<size_t> unpacked_bytes_ = 0;
   std::vector<std::string> notes_;
   std::string identity_;
   mutable std::atomic<bool> damaged_ = false;

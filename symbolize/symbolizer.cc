@@ -88,13 +88,19 @@ class Symbolizer::Impl {
  public:
   explicit Impl(SymbolizerOptions options);
 
-  LoadedSymbols* Load(const CodeObject& object, const LoadHints& hints);
+  enum class Effort {
+    kQuick,  // read what is there: no table is built, nobody is asked
+    kFull,
+  };
+  LoadedSymbols* Load(const CodeObject& object, const LoadHints& hints, Effort effort);
   void Prefetch(std::span<const Request> requests);
   const LocatedObject& Located(const CodeObject& object, const LoadHints& hints);
   void UseKernel(const CodeObject& kernel);
   void SetJit(int32_t pid, std::optional<PerfMap> map, std::optional<JitDump> dump);
   const LoadedSymbols* ByBuildId(const BuildId& build_id) const;
-  void Shape(InlineStack* frames) const;
+  void Shape(NumberedStack* stack) const;
+  void ShapeNames(SourceFrame* frame) const;
+  void TrimMemory(size_t bytes_max) const;
 
   const SymbolizerOptions& options() const { return options_; }
   const TableCache& tables() const { return tables_; }
@@ -103,18 +109,24 @@ class Symbolizer::Impl {
   // One object: its files and its symbols are each found once, by whoever comes first.
   struct Slot {
     std::once_flag located_once;
-    std::once_flag loaded_once;
     LocatedObject located;
+    std::mutex loading;
     std::unique_ptr<LoadedSymbols> loaded;
   };
   Slot& SlotOf(const CodeObject& object);
   LocatedObject LocateNow(const CodeObject& object, const LoadHints& hints);
-  std::unique_ptr<LoadedSymbols> LoadNow(const CodeObject& object, const LoadHints& hints);
-  void LoadFile(const LoadHints& hints, LoadedSymbols* loaded);
-  void LoadTable(const LocatedObject& located, LoadedSymbols* loaded);
+  void UseTable(const TableCache::Outcome& outcome);
+  std::unique_ptr<LoadedSymbols> LoadNow(const CodeObject& object, const LoadHints& hints,
+                                         Effort effort);
+  // These three are false if that would be more than `effort`.
+  bool LoadFile(const LoadHints& hints, Effort effort, LoadedSymbols* loaded);
+  bool LoadTable(const LocatedObject& located, Effort effort, LoadedSymbols* loaded);
+  bool LoadVdso(Effort effort, LoadedSymbols* loaded);
   void LoadKernelSide(LoadedSymbols* loaded);
   void LoadJitCode(LoadedSymbols* loaded);
-  void LoadVdso(LoadedSymbols* loaded);
+  // Whether these two have what they need.
+  bool KernelIsLoaded();
+  bool JitIsLoaded(int32_t pid) const;
   std::shared_ptr<const KernelState> Kernel();
   std::shared_ptr<const JitState> Jit(int32_t pid);
 
@@ -122,10 +134,12 @@ class Symbolizer::Impl {
   std::unique_ptr<DebuginfodClient> debuginfod_;
   ObjectLocator locator_;
   TableCache tables_;
+  internal::KernelCache kernels_;
 
   mutable std::shared_mutex mutex_;
   std::unordered_map<const CodeObject*, std::unique_ptr<Slot>> slots_;
   std::map<BuildId, const LoadedSymbols*> by_build_id_;
+  std::vector<const SymbolTable*> used_tables_;  // they live in slots_ or in kernel_
   std::map<int32_t, std::shared_ptr<const JitState>> jit_;
   std::optional<CodeObject> recorded_kernel_;
 
@@ -161,7 +175,8 @@ Symbolizer::Impl::Impl(SymbolizerOptions options)
     : options_(std::move(options)),
       debuginfod_(MakeDebuginfod(options_)),
       locator_(MakeLocatorOptions(options_, debuginfod_.get())),
-      tables_(CacheDirectoryOf(options_), options_.build_timeout) {}
+      tables_(CacheDirectoryOf(options_), options_.build_timeout),
+      kernels_(CacheDirectoryOf(options_)) {}
 
 Symbolizer::Impl::Slot& Symbolizer::Impl::SlotOf(const CodeObject& object) {
   {
@@ -193,54 +208,74 @@ const LocatedObject& Symbolizer::Impl::Located(const CodeObject& object, const L
   return slot.located;
 }
 
-LoadedSymbols* Symbolizer::Impl::Load(const CodeObject& object, const LoadHints& hints) {
+LoadedSymbols* Symbolizer::Impl::Load(const CodeObject& object, const LoadHints& hints,
+                                      Effort effort) {
   Slot& slot = SlotOf(object);
-  std::call_once(slot.loaded_once, [&] {
-    slot.loaded = LoadNow(object, hints);
-    const BuildId& build_id = slot.loaded->AnyBuildId();
-    if (slot.loaded->table == nullptr || build_id.empty()) return;
+  const std::lock_guard loading(slot.loading);
+  if (slot.loaded != nullptr) return slot.loaded.get();
+  slot.loaded = LoadNow(object, hints, effort);
+  if (slot.loaded == nullptr || slot.loaded->table == nullptr) return slot.loaded.get();
+  UseTable(*slot.loaded->table);
+  if (const BuildId& build_id = slot.loaded->AnyBuildId(); !build_id.empty()) {
     const std::unique_lock lock(mutex_);
     by_build_id_.emplace(build_id, slot.loaded.get());
-  });
+  }
   return slot.loaded.get();
 }
 
+void Symbolizer::Impl::UseTable(const TableCache::Outcome& outcome) {
+  const std::unique_lock lock(mutex_);
+  const SymbolTable* table = outcome.table.get();
+  if (std::ranges::find(used_tables_, table) == used_tables_.end()) used_tables_.push_back(table);
+}
+
 void Symbolizer::Impl::Prefetch(std::span<const Request> requests) {
-  const size_t threads = options_.threads != 0 ? options_.threads : UsableProcessors();
-  if (requests.size() <= 1 || threads == 1) {
-    for (const Request& request : requests) Load(*request.object, request.hints);
+  std::vector<Request> slow;
+  for (const Request& request : requests) {
+    if (Load(*request.object, request.hints, Effort::kQuick) == nullptr) slow.push_back(request);
+  }
+  const size_t threads = slow.size() <= 1        ? 1
+                         : options_.threads != 0 ? options_.threads
+                                                 : UsableProcessors();
+  if (threads == 1) {
+    for (const Request& request : slow) Load(*request.object, request.hints, Effort::kFull);
     return;
   }
-  ThreadPool pool(std::clamp<size_t>(requests.size(), 1, threads));
-  for (const Request& request : requests) {
-    pool.Submit([this, request] { Load(*request.object, request.hints); });
+  ThreadPool pool(std::min(slow.size(), threads));
+  for (const Request& request : slow) {
+    pool.Submit([this, request] { Load(*request.object, request.hints, Effort::kFull); });
   }
   pool.Wait();
 }
 
+// Null if that would be more than `effort`.
 std::unique_ptr<LoadedSymbols> Symbolizer::Impl::LoadNow(const CodeObject& object,
-                                                         const LoadHints& hints) {
+                                                         const LoadHints& hints, Effort effort) {
   auto loaded = std::make_unique<LoadedSymbols>(object);
+  const bool is_quick = effort == Effort::kQuick && options_.symbols;
   switch (object.kind) {
     case CodeObject::Kind::kFile:
-      LoadFile(hints, loaded.get());
+      if (!LoadFile(hints, effort, loaded.get())) return nullptr;
       break;
     case CodeObject::Kind::kVdso:
-      LoadVdso(loaded.get());
+      if (!LoadVdso(effort, loaded.get())) return nullptr;
       break;
     case CodeObject::Kind::kKernel:
       UseKernel(object);
       [[fallthrough]];
     case CodeObject::Kind::kKernelModule:
     case CodeObject::Kind::kBpf:
+      if (is_quick && !KernelIsLoaded()) return nullptr;
       LoadKernelSide(loaded.get());
       break;
     case CodeObject::Kind::kAnonymous:
+      if (is_quick && !JitIsLoaded(object.pid)) return nullptr;
       LoadJitCode(loaded.get());
       break;
     case CodeObject::Kind::kUnknown:
       // Kernel addresses that no MMAP record covers, when the kernel is this one.
       if (options_.live && object.path == "[kernel]") {
+        if (is_quick && !KernelIsLoaded()) return nullptr;
         LoadKernelSide(loaded.get());
       } else {
         loaded->Miss(SymbolMiss::kNoMapping, "no mapping of the process holds these addresses");
@@ -250,7 +285,7 @@ std::unique_ptr<LoadedSymbols> Symbolizer::Impl::LoadNow(const CodeObject& objec
   return loaded;
 }
 
-void Symbolizer::Impl::LoadFile(const LoadHints& hints, LoadedSymbols* loaded) {
+bool Symbolizer::Impl::LoadFile(const LoadHints& hints, Effort effort, LoadedSymbols* loaded) {
   const CodeObject& object = loaded->object();
   const LocatedObject& local = Located(object, hints);
   if (!options_.symbols) {
@@ -258,10 +293,10 @@ void Symbolizer::Impl::LoadFile(const LoadHints& hints, LoadedSymbols* loaded) {
     if (local.object.file != nullptr)
       loaded->segments = internal::ExecutableSegments(*local.object.file);
     loaded->Miss(SymbolMiss::kSymbolsOff, "symbols were not asked for");
-    return;
+    return true;
   }
   const bool own_dwarf = local.object.file != nullptr && local.object.file->HasDwarf();
-  if (own_dwarf || local.debug.file != nullptr) return LoadTable(local, loaded);
+  if (own_dwarf || local.debug.file != nullptr) return LoadTable(local, effort, loaded);
 
   // A table from earlier may know more than the files that are here now.
   loaded->SetFiles(local.object, {});
@@ -270,28 +305,32 @@ void Symbolizer::Impl::LoadFile(const LoadHints& hints, LoadedSymbols* loaded) {
     if (cached != nullptr && cached->table->has_lines()) {
       loaded->segments = cached->segments;
       loaded->table = std::move(cached);
-      return;
+      return true;
     }
   }
-  if (debuginfod_ == nullptr) return LoadTable(local, loaded);
-  LoadTable(locator_.Locate(object, hints, true), loaded);
+  if (debuginfod_ == nullptr) return LoadTable(local, effort, loaded);
+  if (effort == Effort::kQuick) return false;
+  return LoadTable(locator_.Locate(object, hints, true), effort, loaded);
 }
 
-void Symbolizer::Impl::LoadTable(const LocatedObject& located, LoadedSymbols* loaded) {
+bool Symbolizer::Impl::LoadTable(const LocatedObject& located, Effort effort,
+                                 LoadedSymbols* loaded) {
   loaded->SetFiles(located.object, located.debug);
   const BuildId& build_id = loaded->AnyBuildId();
   if (located.object.file == nullptr && located.debug.file == nullptr) {
     loaded->table = build_id.empty() ? nullptr : tables_.GetCached(build_id);
     if (loaded->table != nullptr) {
       loaded->segments = loaded->table->segments;
-      return;
+      return true;
     }
     const LocateMisses& misses = located.object_misses;
     loaded->Miss(misses.miss == SymbolMiss::kNone ? SymbolMiss::kFileNotFound : misses.miss,
                  misses.Sentence());
-    return;
+    return true;
   }
-  loaded->table = tables_.Get(build_id, located, located.debug_from_debuginfod);
+  const bool may_build = effort == Effort::kFull;
+  loaded->table = tables_.Get(build_id, located, located.debug_from_debuginfod, may_build);
+  if (loaded->table == nullptr) return false;
   loaded->segments = loaded->table->segments;
   if (loaded->table->miss != SymbolMiss::kNone) {
     loaded->Miss(loaded->table->miss, loaded->table->reason);
@@ -299,14 +338,19 @@ void Symbolizer::Impl::LoadTable(const LocatedObject& located, LoadedSymbols* lo
   } else if (!located.debug_misses.tried.empty()) {
     loaded->Note("lines are not known: " + located.debug_misses.Sentence());
   }
+  return true;
 }
 
-void Symbolizer::Impl::LoadVdso(LoadedSymbols* loaded) {
+bool Symbolizer::Impl::LoadVdso(Effort effort, LoadedSymbols* loaded) {
   const CodeObject& object = loaded->object();
   const LocatedObject& located = Located(object, {});
-  if (!options_.symbols) return loaded->Miss(SymbolMiss::kSymbolsOff, "symbols were not asked for");
+  if (!options_.symbols) {
+    loaded->Miss(SymbolMiss::kSymbolsOff, "symbols were not asked for");
+    return true;
+  }
   if (located.object.file == nullptr) {
-    return loaded->Miss(SymbolMiss::kFileNotFound, "this program has no vdso of its own to read");
+    loaded->Miss(SymbolMiss::kFileNotFound, "this program has no vdso of its own to read");
+    return true;
   }
   const BuildId& own = located.object.file->build_id();
   // The image is the kernel's: the same kernel has the same one (the other word size has another).
@@ -317,8 +361,19 @@ void Symbolizer::Impl::LoadVdso(LoadedSymbols* loaded) {
                              recorded_kernel_->build_id == RunningKernelBuildId(options_.sys_root);
     same = options_.live || same_kernel;
   }
-  if (!same) return loaded->Miss(SymbolMiss::kOtherKernel, "the vdso is that of another kernel");
-  LoadTable(located, loaded);
+  if (same) return LoadTable(located, effort, loaded);
+  loaded->Miss(SymbolMiss::kOtherKernel, "the vdso is that of another kernel");
+  return true;
+}
+
+bool Symbolizer::Impl::KernelIsLoaded() {
+  const std::lock_guard lock(kernel_mutex_);
+  return kernel_ != nullptr;
+}
+
+bool Symbolizer::Impl::JitIsLoaded(int32_t pid) const {
+  const std::shared_lock lock(mutex_);
+  return jit_.contains(pid);
 }
 
 std::shared_ptr<const KernelState> Symbolizer::Impl::Kernel() {
@@ -334,7 +389,9 @@ std::shared_ptr<const KernelState> Symbolizer::Impl::Kernel() {
     recorded = recorded_kernel_;
   }
   if (recorded) choice.kernel = &*recorded;
-  kernel_ = std::make_shared<const KernelState>(internal::LoadKernel(choice, locator_, &tables_));
+  kernel_ = std::make_shared<const KernelState>(
+      internal::LoadKernel(choice, locator_, &tables_, kernels_));
+  if (kernel_->vmlinux != nullptr) UseTable(*kernel_->vmlinux);
   return kernel_;
 }
 
@@ -402,22 +459,25 @@ const LoadedSymbols* Symbolizer::Impl::ByBuildId(const BuildId& build_id) const 
   return known != by_build_id_.end() ? known->second : nullptr;
 }
 
-// Applies --no-inlines and --no-demangle.
-void Symbolizer::Impl::Shape(InlineStack* frames) const {
-  if (!options_.inlines && frames->size() > 1) {
-    SourceFrame outer = std::move(frames->back());
-    const SourceFrame& inner = frames->front();
-    outer.file = inner.file;
-    outer.line = inner.line;
-    outer.column = inner.column;
-    outer.discriminator = inner.discriminator;
-    frames->clear();
-    frames->push_back(std::move(outer));
-  }
-  if (options_.demangle) return;
-  for (SourceFrame& frame : *frames) {
-    if (!frame.system_name.empty()) frame.function = frame.system_name;
-  }
+// Applies --no-inlines; nothing that is made at run time has inlined frames.
+void Symbolizer::Impl::Shape(NumberedStack* stack) const {
+  if (options_.inlines || stack->frames.size() <= 1) return;
+  FrameNumbers outer = stack->frames.front();
+  outer.function = stack->frames.back().function;
+  stack->frames.assign(1, outer);
+}
+
+// Applies --no-demangle.
+void Symbolizer::Impl::ShapeNames(SourceFrame* frame) const {
+  if (!options_.demangle && !frame->system_name.empty()) frame->function = frame->system_name;
+}
+
+void Symbolizer::Impl::TrimMemory(size_t bytes_max) const {
+  const std::shared_lock lock(mutex_);
+  size_t bytes = 0;
+  for (const SymbolTable* table : used_tables_) bytes += table->unpacked_bytes();
+  if (bytes <= bytes_max) return;
+  for (const SymbolTable* table : used_tables_) table->DropPages();
 }
 
 // --- the public face ---
@@ -427,7 +487,7 @@ Symbolizer::Symbolizer(SymbolizerOptions options)
 Symbolizer::~Symbolizer() = default;
 
 ObjectSymbols* Symbolizer::Load(const CodeObject& object, const LoadHints& hints) {
-  return impl_->Load(object, hints);
+  return impl_->Load(object, hints, Impl::Effort::kFull);
 }
 
 void Symbolizer::Prefetch(std::span<const Request> requests) { impl_->Prefetch(requests); }
@@ -462,20 +522,22 @@ std::optional<FileVaddr> Symbolizer::ToVaddr(const ObjectSymbols& symbols,
 }
 
 bool Symbolizer::Resolve(const ObjectSymbols& symbols, FileVaddr address,
-                         InlineStack* frames) const {
-  frames->clear();
+                         NumberedStack* stack) const {
+  stack->clear();
   const LoadedSymbols& loaded = Loaded(symbols);
-  if (loaded.table == nullptr || !loaded.table->table->Find(address, frames)) return false;
-  impl_->Shape(frames);
+  if (loaded.table == nullptr) return false;
+  stack->names = loaded.table->table.get();
+  if (!loaded.table->table->FindNumbers(address, &stack->frames)) return false;
+  impl_->Shape(stack);
   return true;
 }
 
 bool Symbolizer::ResolveRuntime(const ObjectSymbols& symbols, VirtAddr address, uint64_t time_ns,
-                                InlineStack* frames) const {
-  frames->clear();
+                                NumberedStack* stack) const {
+  stack->clear();
   const LoadedSymbols& loaded = Loaded(symbols);
+  SourceFrame frame;
   if (loaded.jit != nullptr) {
-    SourceFrame frame;
     JitDump::Symbol dumped;
     PerfMap::Symbol mapped;
     if (loaded.jit->dump && loaded.jit->dump->Find(address, time_ns, &dumped)) {
@@ -491,28 +553,65 @@ bool Symbolizer::ResolveRuntime(const ObjectSymbols& symbols, VirtAddr address, 
     } else {
       return false;
     }
-    frames->push_back(std::move(frame));
   } else if (loaded.kernel != nullptr) {
     const KernelState& kernel = *loaded.kernel;
-    KernelSymbols::Symbol symbol;
-    if (kernel.vmlinux != nullptr &&
-        kernel.vmlinux->table->Find({address.value - kernel.vmlinux_shift}, frames)) {
-      impl_->Shape(frames);
-      return true;
+    if (kernel.vmlinux != nullptr) {
+      const SymbolTable& vmlinux = *kernel.vmlinux->table;
+      if (vmlinux.FindNumbers({address.value - kernel.vmlinux_shift}, &stack->frames)) {
+        stack->names = &vmlinux;
+        impl_->Shape(stack);
+        return true;
+      }
     }
-    SourceFrame frame;
-    if (kernel.symbols && kernel.symbols->Find(address, &symbol)) {
-      frame.function = frame.system_name = symbol.name;
-    } else if (loaded.object().kind == CodeObject::Kind::kBpf) {
+    KernelSymbols::Symbol symbol;
+    const KernelSymbols* table = nullptr;
+    if (loaded.object().kind == CodeObject::Kind::kBpf) {
+      // The record's name is the kernel's own, and another program may be at its place by now.
       frame.function = frame.system_name = WithoutBrackets(loaded.object().path);
+    } else if (kernel.Find(address, &symbol, &table)) {
+      stack->names = table;
+      stack->frames.push_back({.function = symbol.index});
+      return true;
     } else {
       return false;
     }
-    frames->push_back(std::move(frame));
+  } else {
+    return false;
   }
-  if (frames->empty()) return false;
-  impl_->Shape(frames);
+  impl_->ShapeNames(&frame);
+  stack->texts.push_back(std::move(frame));
   return true;
+}
+
+void Symbolizer::Describe(const FrameNames& names, const FrameNumbers& numbers,
+                          SourceFrame* frame) const {
+  names.Describe(numbers, frame);
+  impl_->ShapeNames(frame);
+}
+
+void Symbolizer::TrimMemory(size_t bytes_max) const { impl_->TrimMemory(bytes_max); }
+
+InlineStack Symbolizer::TextsOf(NumberedStack stack) const {
+  if (stack.names == nullptr) return std::move(stack.texts);
+  InlineStack frames(stack.frames.size());
+  for (size_t i = 0; i < frames.size(); ++i) Describe(*stack.names, stack.frames[i], &frames[i]);
+  return frames;
+}
+
+bool Symbolizer::Resolve(const ObjectSymbols& symbols, FileVaddr address,
+                         InlineStack* frames) const {
+  NumberedStack stack;
+  const bool found = Resolve(symbols, address, &stack);
+  *frames = TextsOf(std::move(stack));
+  return found;
+}
+
+bool Symbolizer::ResolveRuntime(const ObjectSymbols& symbols, VirtAddr address, uint64_t time_ns,
+                                InlineStack* frames) const {
+  NumberedStack stack;
+  const bool found = ResolveRuntime(symbols, address, time_ns, &stack);
+  *frames = TextsOf(std::move(stack));
+  return found;
 }
 
 std::optional<FileVaddr> Symbolizer::FunctionStart(const ObjectSymbols& symbols,
@@ -532,8 +631,7 @@ std::optional<VirtAddr> Symbolizer::FunctionStartRuntime(const ObjectSymbols& sy
   if (loaded.jit != nullptr) {
     if (loaded.jit->dump && loaded.jit->dump->Find(address, time_ns, &dumped)) return dumped.start;
     if (loaded.jit->map && loaded.jit->map->Find(address, &mapped)) return mapped.start;
-  } else if (loaded.kernel != nullptr && loaded.kernel->symbols &&
-             loaded.kernel->symbols->Find(address, &symbol)) {
+  } else if (loaded.kernel != nullptr && loaded.kernel->Find(address, &symbol)) {
     return symbol.start;
   }
   return std::nullopt;

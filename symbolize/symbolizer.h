@@ -8,8 +8,8 @@
 //                                      modules, BPF, JIT
 //
 // Threads: every public function may be called from any thread at any time. Load of one object
-// blocks the callers that ask for the same object; Resolve takes no lock. ObjectSymbols live as
-// long as the Symbolizer, which must not outlive the CodeObjects it was given.
+// blocks the callers that ask for the same object; Resolve blocks only others in the same table.
+// ObjectSymbols live as long as the Symbolizer, which must not outlive the CodeObjects it was given.
 #pragma once
 
 #include <chrono>
@@ -29,6 +29,7 @@
 #include "model/address_space.h"
 #include "model/build_id.h"
 #include "model/symbol.h"
+#include "symbolize/frame_numbers.h"
 #include "symbolize/object_locator.h"
 #include "symbolize/symbol_miss.h"
 
@@ -137,6 +138,14 @@ class Symbolizer : public LineResolver {
   // code that was replaced or moved; pass ~0 for "the last known".
   bool ResolveRuntime(const ObjectSymbols& symbols, VirtAddr address, uint64_t time_ns,
                       InlineStack* frames) const;
+  // The same in numbers, for those who resolve many addresses; Describe gives the texts of a frame.
+  bool Resolve(const ObjectSymbols& symbols, FileVaddr address, NumberedStack* stack) const;
+  bool ResolveRuntime(const ObjectSymbols& symbols, VirtAddr address, uint64_t time_ns,
+                      NumberedStack* stack) const;
+  void Describe(const FrameNames& names, const FrameNumbers& numbers, SourceFrame* frame) const;
+  // Frees what look-ups keep to be faster next time, if it is more than `bytes_max`; mappings of tables do not count.
+  // Numbers and names stay valid.
+  void TrimMemory(size_t bytes_max) const;
   // What to count for an address that Resolve did not name.
   static SymbolMiss MissOf(const ObjectSymbols& symbols) {
     return symbols.miss() == SymbolMiss::kNone ? SymbolMiss::kNotInSymbol : symbols.miss();
@@ -163,6 +172,8 @@ class Symbolizer : public LineResolver {
   uint64_t tables_built() const;
 
  private:
+  InlineStack TextsOf(NumberedStack stack) const;
+
   class Impl;
   std::unique_ptr<Impl> impl_;
 };

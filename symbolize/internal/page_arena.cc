@@ -1,7 +1,5 @@
 #include "symbolize/internal/page_arena.h"
 
-#include <sys/mman.h>
-
 #include <algorithm>
 
 namespace ptarmigan::internal {
@@ -13,12 +11,10 @@ void* PageArena::Allocate(size_t bytes) {
     const size_t piece_bytes =
         std::max(piece_bytes_, (bytes + kPieceBytesMin - 1) / kPieceBytesMin * kPieceBytesMin);
     piece_bytes_ = std::min(piece_bytes_ * 2, kPieceBytesMax);
-    // Huge pages need their own alignment; what is smaller gets it too, at no cost.
-    void* piece = std::aligned_alloc(
-        piece_bytes % kPieceBytesMax == 0 ? kPieceBytesMax : kPieceBytesMin, piece_bytes);
+    void* piece = std::malloc(piece_bytes);
     if (piece == nullptr) throw std::bad_alloc();
     pieces_.emplace_back(piece);
-    if (piece_bytes % kPieceBytesMax == 0) ::madvise(piece, piece_bytes, MADV_HUGEPAGE);
+    bytes_ += piece_bytes;
     next_ = static_cast<std::byte*>(piece);
     left_ = piece_bytes;
   }

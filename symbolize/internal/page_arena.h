@@ -1,6 +1,5 @@
 // PageArena: memory for the unpacked pages of a symbol table, freed all at once. Many small pages become few large
-// pieces, which ask for huge pages: where look-ups touch a whole large table, page faults would cost more than the
-// unpacking.
+// pieces.
 //
 // Any number of threads.
 #pragma once
@@ -19,8 +18,8 @@ namespace ptarmigan::internal {
 class PageArena {
  public:
   // Pieces grow from the first to the second of these.
-  static constexpr size_t kPieceBytesMin = size_t{64} << 10;
-  static constexpr size_t kPieceBytesMax = size_t{2} << 20;
+  static constexpr size_t kPieceBytesMin = size_t{16} << 10;
+  static constexpr size_t kPieceBytesMax = size_t{256} << 10;
 
   // Room for `count` values, not initialised.
   template <typename T>
@@ -28,9 +27,14 @@ class PageArena {
     static_assert(std::is_trivially_copyable_v<T> && alignof(T) <= kAlignment);
     return {static_cast<T*>(Allocate(count * sizeof(T))), count};
   }
+  // What was taken for pieces.
+  size_t bytes() const {
+    const std::lock_guard lock(mutex_);
+    return bytes_;
+  }
 
  private:
-  static constexpr size_t kAlignment = 16;
+  static constexpr size_t kAlignment = 8;
 
   struct Free {
     void operator()(void* memory) const { std::free(memory); }
@@ -38,10 +42,11 @@ class PageArena {
 
   void* Allocate(size_t bytes);
 
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::vector<std::unique_ptr<void, Free>> pieces_;
   std::byte* next_ = nullptr;
   size_t left_ = 0;
+  size_t bytes_ = 0;
   size_t piece_bytes_ = kPieceBytesMin;
 };
 

@@ -85,8 +85,33 @@ void TakeSymbols(Result<KernelSymbols> symbols, const KernelChoice& choice, Kern
 
 }  // namespace
 
-KernelState LoadKernel(const KernelChoice& choice, const ObjectLocator& locator,
-                       TableCache* tables) {
+const KernelSymbols* KernelNow::Symbols() const {
+  std::call_once(once_, [&] {
+    auto symbols = KernelSymbols::OfRunningKernel(proc_root_);
+    if (symbols) symbols_ = *std::move(symbols);
+  });
+  return symbols_ ? &*symbols_ : nullptr;
+}
+
+bool KernelState::Find(VirtAddr address, KernelSymbols::Symbol* symbol,
+                       const KernelSymbols** table) const {
+  // The upper half of the address space is the kernel's, on every architecture that we know.
+  constexpr uint64_t kKernelHalf = uint64_t{1} << 63;
+  if (!symbols) return false;
+  const KernelSymbols* asked = &*symbols;
+  bool found = asked->Find(address, symbol);
+  const bool certain = now == nullptr || asked->IsInKernelItself(address) ||
+                       (found ? !symbol->is_guess : address.value < kKernelHalf);
+  if (!certain && now->Symbols() != nullptr) {
+    asked = now->Symbols();
+    found = asked->Find(address, symbol);
+  }
+  if (table != nullptr) *table = asked;
+  return found;
+}
+
+KernelState LoadKernel(const KernelChoice& choice, const ObjectLocator& locator, TableCache* tables,
+                       const KernelCache& cache) {
   KernelState state;
   const BuildId running = RunningKernelBuildId(choice.sys_root);
   const BuildId wanted = choice.kernel != nullptr && !choice.kernel->build_id.empty()
@@ -95,7 +120,10 @@ KernelState LoadKernel(const KernelChoice& choice, const ObjectLocator& locator,
                                        : BuildId();
   const bool is_running = choice.live || (!wanted.empty() && wanted == running);
   if (is_running) {
-    TakeSymbols(KernelSymbols::OfRunningKernel(choice.proc_root), choice, &state);
+    TakeSymbols(cache.OfRunningKernel(running, choice.proc_root, choice.sys_root), choice, &state);
+    if (state.symbols && !state.symbols->whole()) {
+      state.now = std::make_unique<const KernelNow>(choice.proc_root);
+    }
   } else if (wanted.empty()) {
     state.miss = SymbolMiss::kOtherKernel;
     state.reason = "the recording does not tell the build id of its kernel";
@@ -109,9 +137,7 @@ KernelState LoadKernel(const KernelChoice& choice, const ObjectLocator& locator,
           "vmlinux is in none of the given directories or in ~/.debug",
           wanted.ToHex());
     } else {
-      auto text = ReadFile(copy, KernelSymbols::kTextBytesMax);
-      TakeSymbols(text ? KernelSymbols::Parse(*text) : Result<KernelSymbols>(text.error()), choice,
-                  &state);
+      TakeSymbols(cache.OfCopy(wanted, copy), choice, &state);
     }
   }
   LoadVmlinux(wanted, choice, locator, tables, &state);

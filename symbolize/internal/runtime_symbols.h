@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "model/address_space.h"
+#include "symbolize/internal/kernel_cache.h"
 #include "symbolize/internal/table_cache.h"
 #include "symbolize/jit_maps.h"
 #include "symbolize/kernel_symbols.h"
@@ -18,9 +19,27 @@
 
 namespace ptarmigan::internal {
 
+// The running kernel's list as it is now, read when it is needed for the first time: for addresses that a kept table
+// (kernel_cache.h) cannot answer for.
+class KernelNow {
+ public:
+  explicit KernelNow(std::string proc_root) : proc_root_(std::move(proc_root)) {}
+  // Null if it cannot be read.
+  const KernelSymbols* Symbols() const;
+
+ private:
+  const std::string proc_root_;
+  mutable std::once_flag once_;
+  mutable std::optional<KernelSymbols> symbols_;
+};
+
 // The one kernel of a recording or of this machine. Immutable once made.
 struct KernelState {
   std::optional<KernelSymbols> symbols;
+  std::unique_ptr<const KernelNow> now;  // set if `symbols` is not whole
+  // The symbol of an address, from either; `table` (if given) is the one that it is from.
+  bool Find(VirtAddr address, KernelSymbols::Symbol* symbol,
+            const KernelSymbols** table = nullptr) const;
   // vmlinux with debug information, if one was found by build id; its addresses plus the shift are run-time ones.
   std::shared_ptr<const TableCache::Outcome> vmlinux;
   uint64_t vmlinux_shift = 0;
@@ -38,8 +57,8 @@ struct KernelChoice {
 };
 
 // Finds the symbols of the right kernel: never those of another build.
-KernelState LoadKernel(const KernelChoice& choice, const ObjectLocator& locator,
-                       TableCache* tables);
+KernelState LoadKernel(const KernelChoice& choice, const ObjectLocator& locator, TableCache* tables,
+                       const KernelCache& cache);
 
 // What one process said about its code. Immutable once made.
 struct JitState {

@@ -59,35 +59,80 @@ inline void AppendColumn(std::span<const uint32_t> values, std::string* out) {
 // Reads columns one after another. `bytes` needs kPadding readable bytes behind its end.
 class ColumnReader {
  public:
-  static constexpr size_t kPadding = 4;
+  static constexpr size_t kPadding = 16;  // four numbers of the greatest length
 
   ColumnReader(const uint8_t* bytes, size_t size) : next_(bytes), end_(bytes + size) {}
 
   // False (and nothing usable in `values`) if the column does not fit.
   bool Read(std::span<uint32_t> values) {
-    static constexpr uint32_t kMasks[4] = {0, 0xff, 0xffff, 0xffffffff};
-    static constexpr uint8_t kLengths[4] = {0, 1, 2, 4};
-    const size_t control_bytes = (values.size() + 3) / 4;
-    if (static_cast<size_t>(end_ - next_) < control_bytes) return false;
-    const uint8_t* control = next_;
-    const uint8_t* data = next_ + control_bytes;
-    for (size_t i = 0; i < values.size(); ++i) {
+    const uint8_t* control = nullptr;
+    if (!TakeControl(values.size(), &control)) return false;
+    const uint8_t* data = next_;
+    size_t i = 0;
+    for (; i + 4 <= values.size(); i += 4, ++control) {
       if (data > end_) return false;
-      const unsigned code = control[i / 4] >> (i % 4 * 2) & 3;
-      uint32_t value;
-      std::memcpy(&value, data, sizeof(value));
-      if constexpr (std::endian::native == std::endian::big) value = ByteSwap(value);
-      values[i] = value & kMasks[code];
+      const unsigned code = *control;
+      uint32_t* out = values.data() + i;
+      if (code == 0) {  // the most common of all
+        out[0] = out[1] = out[2] = out[3] = 0;
+        continue;
+      }
+      const uint8_t* second = data + kLengths[code & 3];
+      const uint8_t* third = second + kLengths[code >> 2 & 3];
+      const uint8_t* fourth = third + kLengths[code >> 4 & 3];
+      out[0] = Load(data, code & 3);
+      out[1] = Load(second, code >> 2 & 3);
+      out[2] = Load(third, code >> 4 & 3);
+      out[3] = Load(fourth, code >> 6);
+      data = fourth + kLengths[code >> 6];
+    }
+    if (data > end_) return false;
+    for (unsigned shift = 0; i < values.size(); ++i, shift += 2) {
+      const unsigned code = *control >> shift & 3;
+      values[i] = Load(data, code);
       data += kLengths[code];
     }
     if (data > end_) return false;
     next_ = data;
     return true;
   }
+  // Passes over a column of `count` numbers.
+  bool Skip(size_t count) {
+    const uint8_t* control = nullptr;
+    if (!TakeControl(count, &control)) return false;
+    size_t bytes = 0;
+    size_t i = 0;
+    for (; i + 4 <= count; i += 4, ++control) {
+      const unsigned code = *control;
+      bytes += size_t{kLengths[code & 3]} + kLengths[code >> 2 & 3] + kLengths[code >> 4 & 3] +
+               kLengths[code >> 6];
+    }
+    for (unsigned shift = 0; i < count; ++i, shift += 2) bytes += kLengths[*control >> shift & 3];
+    if (bytes > remaining()) return false;
+    next_ += bytes;
+    return true;
+  }
   const uint8_t* position() const { return next_; }
   size_t remaining() const { return static_cast<size_t>(end_ - next_); }
 
  private:
+  static constexpr uint8_t kLengths[4] = {0, 1, 2, 4};
+
+  static uint32_t Load(const uint8_t* data, unsigned code) {
+    static constexpr uint32_t kMasks[4] = {0, 0xff, 0xffff, 0xffffffff};
+    uint32_t value;
+    std::memcpy(&value, data, sizeof(value));
+    if constexpr (std::endian::native == std::endian::big) value = ByteSwap(value);
+    return value & kMasks[code];
+  }
+  bool TakeControl(size_t count, const uint8_t** control) {
+    const size_t control_bytes = (count + 3) / 4;
+    if (remaining() < control_bytes) return false;
+    *control = next_;
+    next_ += control_bytes;
+    return true;
+  }
+
   const uint8_t* next_;
   const uint8_t* end_;
 };

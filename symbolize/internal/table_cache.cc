@@ -162,7 +162,7 @@ std::shared_ptr<const TableCache::Outcome> TableCache::GetCached(const BuildId& 
 
 std::shared_ptr<const TableCache::Outcome> TableCache::Get(const BuildId& build_id,
                                                            const LocatedObject& located,
-                                                           bool from_debuginfod) {
+                                                           bool from_debuginfod, bool may_build) {
   const TableIdentity identity = IdentityOf(build_id, located, from_debuginfod);
   const std::string key =
       build_id.empty() ? located.object.path + "\n" + identity.ToText() : build_id.ToHex();
@@ -174,15 +174,16 @@ std::shared_ptr<const TableCache::Outcome> TableCache::Get(const BuildId& build_
     slot = known;
   }
   const std::lock_guard lock(slot->mutex);
-  if (slot->outcome == nullptr) slot->outcome = Load(build_id, located, identity);
+  if (slot->outcome == nullptr) slot->outcome = Load(build_id, located, identity, may_build);
   return slot->outcome;
 }
 
 std::shared_ptr<const TableCache::Outcome> TableCache::Load(const BuildId& build_id,
                                                             const LocatedObject& located,
-                                                            const TableIdentity& identity) {
+                                                            const TableIdentity& identity,
+                                                            bool may_build) {
   const std::string path = PathOf(build_id, &located);
-  if (path.empty()) return Build(located, identity, path);
+  if (path.empty()) return may_build ? Build(located, identity, path) : nullptr;
   if (auto table = SymbolTable::Open(path)) {
     const auto known = TableIdentity::FromText((*table)->identity());
     if (known && known->SameFiles(identity)) return FromTable(*std::move(table));
@@ -209,6 +210,7 @@ std::shared_ptr<const TableCache::Outcome> TableCache::Load(const BuildId& build
       }
     }
   }
+  if (!may_build) return nullptr;
   auto outcome = Build(located, identity, path);
   if (outcome->table == nullptr && outcome->miss != SymbolMiss::kNone) {
     auto file = OutputFile::Create(negative_path, 0600);

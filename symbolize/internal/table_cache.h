@@ -68,9 +68,10 @@ class TableCache {
     std::string reason;
   };
 
-  // The table of an object whose files were found. `build_id` empty: by the object's path and time of change.
+  // The table of an object whose files were found. `build_id` empty: by the object's path and time of change. Null only
+  // if it would have to be built and `may_build` is false.
   std::shared_ptr<const Outcome> Get(const BuildId& build_id, const LocatedObject& located,
-                                     bool from_debuginfod);
+                                     bool from_debuginfod, bool may_build = true);
   // A table made earlier: of an object whose files are gone, or whose debug file came from debuginfod before.
   std::shared_ptr<const Outcome> GetCached(const BuildId& build_id) const;
   // Tables that were built, not read.
@@ -83,7 +84,7 @@ class TableCache {
   };
   std::string PathOf(const BuildId& build_id, const LocatedObject* located) const;
   std::shared_ptr<const Outcome> Load(const BuildId& build_id, const LocatedObject& located,
-                                      const TableIdentity& identity);
+                                      const TableIdentity& identity, bool may_build);
   std::shared_ptr<const Outcome> Build(const LocatedObject& located, const TableIdentity& identity,
                                        const std::string& path);
 

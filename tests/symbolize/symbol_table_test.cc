@@ -91,6 +91,60 @@ TEST(SymbolTable, GivesEqualFunctionsOneNumber) {
   EXPECT_NE(first[1].function_id, second[1].function_id);
 }
 
+TEST(SymbolTable, SaysInNumbersWhatItSaysInTexts) {
+  const auto table = SymbolTable::FromString(SampleTable(), "test");
+  ASSERT_TRUE(table.has_value());
+  for (uint64_t address = kStart - 4; address < kStart + 40 * 16; address += 4) {
+    InlineStack frames;
+    std::vector<FrameNumbers> numbers;
+    EXPECT_EQ((*table)->Find({address}, &frames), (*table)->FindNumbers({address}, &numbers));
+    ASSERT_EQ(frames.size(), numbers.size());
+    for (size_t i = 0; i < frames.size(); ++i) {
+      SourceFrame frame;
+      (*table)->Describe(numbers[i], &frame);
+      EXPECT_EQ(frame.function, frames[i].function);
+      EXPECT_EQ(frame.file, frames[i].file);
+      EXPECT_EQ(frame.line, frames[i].line);
+    }
+  }
+  SourceFrame nothing;
+  (*table)->Describe({.function = UINT32_MAX, .file = UINT32_MAX}, &nothing);
+  EXPECT_EQ(nothing.function + nothing.system_name + nothing.file, "");
+}
+
+TEST(SymbolTable, UnpacksAgainWhatWasDropped) {
+  const auto table = SymbolTable::FromString(SampleTable(), "test");
+  ASSERT_TRUE(table.has_value());
+  EXPECT_EQ((*table)->unpacked_bytes(), 0U);
+  const uint64_t digest = AskEverywhere(**table);
+  EXPECT_GT((*table)->unpacked_bytes(), 0U);
+  (*table)->DropPages();
+  EXPECT_EQ((*table)->unpacked_bytes(), 0U);
+  EXPECT_EQ(AskEverywhere(**table), digest);
+}
+
+TEST(SymbolTable, KeepsNumbersOfEveryWidth) {
+  // A page whose lines span exactly what one, two and four bytes hold.
+  for (const uint32_t span : {0U, 255U, 256U, 65535U, 65536U, UINT32_MAX - 7}) {
+    SymbolRows rows;
+    const uint32_t lines[] = {7, 7 + span, 7 + span / 2};
+    std::vector<SymbolRows::LineRow> sequence;
+    for (uint64_t i = 0; i < std::size(lines); ++i) {
+      sequence.push_back(
+          {.start = {kStart + i * 4}, .file = rows.Intern("a.cc"), .line = lines[i], .column = 3});
+    }
+    rows.AddLines(SymbolSource::kDwarf, sequence, {kStart + 12});
+    const auto table = SymbolTable::FromString(WriteSymbolTable(rows, {}).value(), "test");
+    ASSERT_TRUE(table.has_value());
+    for (uint64_t i = 0; i < std::size(lines); ++i) {
+      InlineStack frames;
+      ASSERT_TRUE((*table)->Find({kStart + i * 4 + 1}, &frames)) << span;
+      EXPECT_EQ(frames.front().line, lines[i]);
+      EXPECT_EQ(frames.front().column, 3U);
+    }
+  }
+}
+
 TEST(SymbolTable, RefusesWhatIsNoTable) {
   for (const std::string& bytes :
        {std::string(),
@@ -219,7 +273,11 @@ TEST(SymFormat, ReadsBackEveryLengthOfNumber) {
   EXPECT_EQ(whole.remaining(), 0U);
   for (size_t cut = 0; cut < size; ++cut) {
     EXPECT_FALSE(internal::ColumnReader(data, cut).Read(read)) << cut;
+    EXPECT_FALSE(internal::ColumnReader(data, cut).Skip(read.size())) << cut;
   }
+  internal::ColumnReader skipped(data, size);
+  ASSERT_TRUE(skipped.Skip(read.size()));
+  EXPECT_EQ(skipped.remaining(), 0U);
 }
 
 TEST(SymFormat, ZigZagTurnsSmallDifferencesIntoSmallNumbers) {

@@ -312,6 +312,35 @@ TEST_F(KernelSymbolizer, NamesTheRunningKernelItsModulesAndBpfPrograms) {
   EXPECT_EQ(NameAt(symbolizer, *symbolizer.Load(unmapped), 0xffffffff81000180), "do_thing");
 }
 
+TEST_F(KernelSymbolizer, AnswersFromAKeptTableAsFromTheListItself) {
+  WriteTestFile(root_ + "/proc/modules", "nf_tables 4096 0 - Live 0xffffffffc0000000\n");
+  ASSERT_TRUE(MakeDirectories(root_ + "/proc/sys/kernel/random"));
+  WriteTestFile(root_ + "/proc/sys/kernel/random/boot_id", "boot\n");
+  WriteTestFile(root_ + "/proc/kallsyms",
+                std::string(kText) + "ffffffffc0001800 t bpf_prog_22_behind\t[bpf]\n");
+  options_.live = true;
+  options_.cache_directory = root_ + "/cache";
+  const CodeObject kernel = Kernel(BuildId(), 0xffffffff81000000);
+  const CodeObject module = ObjectOf(CodeObject::Kind::kKernelModule, "[nf_tables]");
+  const CodeObject bpf = ObjectOf(CodeObject::Kind::kBpf, "[bpf_prog_33_of_the_record]");
+  for (const bool is_kept : {false, true}) {
+    EXPECT_EQ(PathExists(root_ + "/cache/kernel/" + running_.ToHex() + ".ksym"), is_kept);
+    Symbolizer symbolizer(options_);
+    const ObjectSymbols* symbols = symbolizer.Load(kernel);
+    EXPECT_EQ(NameAt(symbolizer, *symbols, 0xffffffff81000180), "do_thing");
+    EXPECT_EQ(NameAt(symbolizer, *symbols, 0x1000), "-");
+    EXPECT_EQ(NameAt(symbolizer, *symbolizer.Load(module), 0xffffffffc0000010), "mod_work");
+    // A program of this moment has no trace in the table, nor has one that follows a module closely.
+    EXPECT_EQ(NameAt(symbolizer, *symbols, 0xffffffffc0100010), "bpf_prog_00_count");
+    EXPECT_EQ(NameAt(symbolizer, *symbols, 0xffffffffc00017ff), "mod_work");
+    EXPECT_EQ(NameAt(symbolizer, *symbols, 0xffffffffc0001800), "bpf_prog_22_behind");
+    EXPECT_EQ(NameAt(symbolizer, *symbols, 0xffffffffd0000000), "-");
+    // The program may have been replaced since the recording.
+    EXPECT_EQ(NameAt(symbolizer, *symbolizer.Load(bpf), 0xffffffffc0100010),
+              "bpf_prog_33_of_the_record");
+  }
+}
+
 TEST_F(KernelSymbolizer, ExplainsHiddenSymbols) {
   WriteTestFile(root_ + "/proc/kallsyms", "0000000000000000 T _text\n");
   options_.live = true;
