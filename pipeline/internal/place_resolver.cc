@@ -85,6 +85,7 @@ void PlaceResolver::Resolve(const Batch& batch) {
     if (request.index >= named_.size()) named_.resize(request.index + 1);
     ResolvePlace(request.place, &named_[request.index]);
   }
+  symbolizer_.TrimMemory(kSymbolBytesMax);
 }
 
 void PlaceResolver::LoadNewObjects(const Batch& batch) {
@@ -131,11 +132,11 @@ void PlaceResolver::ResolvePlace(const Place& place, NamedPlace* named) {
     named->address = place.position;
     found =
         symbols.by_runtime_address()
-            ? symbolizer_.ResolveRuntime(symbols, {place.position}, place.time_ns, &frames_)
-            : symbolizer_.Resolve(symbols, {place.position - object.first_start.value}, &frames_);
+            ? symbolizer_.ResolveRuntime(symbols, {place.position}, place.time_ns, &stack_)
+            : symbolizer_.Resolve(symbols, {place.position - object.first_start.value}, &stack_);
   } else if (const auto vaddr = symbolizer_.ToVaddr(symbols, {place.position})) {
     named->address = vaddr->value;
-    found = symbolizer_.Resolve(symbols, *vaddr, &frames_);
+    found = symbolizer_.Resolve(symbols, *vaddr, &stack_);
   } else {
     // Without the file: as the first mapping had it. For an executable at fixed addresses these are its own.
     if (!named_object.has_segments) {
@@ -154,17 +155,39 @@ void PlaceResolver::ResolvePlace(const Place& place, NamedPlace* named) {
   mapping.has_line_numbers = mapping.has_inline_frames = true;
 }
 
+FunctionId PlaceResolver::FunctionOf(const SourceFrame& frame) {
+  const std::string& system_name = frame.system_name.empty() ? frame.function : frame.system_name;
+  return builder_.Function({.name = builder_.String(frame.function),
+                            .system_name = builder_.String(system_name),
+                            .file = builder_.String(frame.file),
+                            .start_line = frame.start_line});
+}
+
+FunctionId PlaceResolver::FunctionOf(const FrameNumbers& numbers) {
+  if (stack_.names != last_names_) {
+    std::unique_ptr<KnownFunctions>& functions = known_functions_[stack_.names];
+    if (functions == nullptr) functions = std::make_unique<KnownFunctions>();
+    last_names_ = stack_.names;
+    last_functions_ = functions.get();
+  }
+  const auto [known, is_new] =
+      last_functions_->try_emplace(uint64_t{numbers.function} << 32 | numbers.file, FunctionId{0});
+  if (is_new) {
+    symbolizer_.Describe(*stack_.names, numbers, &texts_);
+    known->second = FunctionOf(texts_);
+  }
+  return known->second;
+}
+
 void PlaceResolver::AddLines(NamedPlace* named) {
   named->lines_begin = static_cast<uint32_t>(lines_.size());
-  named->lines_count = static_cast<uint32_t>(frames_.size());
-  for (const SourceFrame& frame : frames_) {
-    const std::string& system_name = frame.system_name.empty() ? frame.function : frame.system_name;
-    const FunctionId function = builder_.Function({.name = builder_.String(frame.function),
-                                                   .system_name = builder_.String(system_name),
-                                                   .file = builder_.String(frame.file),
-                                                   .start_line = frame.start_line});
-    lines_.push_back({.function = function, .line = frame.line, .column = frame.column});
+  for (const FrameNumbers& frame : stack_.frames) {
+    lines_.push_back({.function = FunctionOf(frame), .line = frame.line, .column = frame.column});
   }
+  for (const SourceFrame& frame : stack_.texts) {
+    lines_.push_back({.function = FunctionOf(frame), .line = frame.line, .column = frame.column});
+  }
+  named->lines_count = static_cast<uint32_t>(lines_.size()) - named->lines_begin;
 }
 
 void PlaceResolver::DescribeMapping(NamedObject* named) {

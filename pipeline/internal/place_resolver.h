@@ -10,9 +10,12 @@
 // still has it.
 #pragma once
 
+#include <absl/container/flat_hash_map.h>
+
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -50,6 +53,8 @@ class PlaceResolver {
   static constexpr size_t kBatchPlaces = 256;
   // Batches that wait; Add blocks beyond.
   static constexpr size_t kBatchesMax = 256;
+  // What symbol tables may keep from one batch to the next.
+  static constexpr size_t kSymbolBytesMax = size_t{24} << 20;
 
   // With `in_background` false everything happens in Finish: for sources that bring build ids at their end.
   PlaceResolver(Symbolizer& symbolizer, bool in_background);
@@ -84,6 +89,9 @@ class PlaceResolver {
   void DescribeMapping(NamedObject* object);
   void ResolvePlace(const Place& place, NamedPlace* named);
   void AddLines(NamedPlace* named);
+  FunctionId FunctionOf(const SourceFrame& frame);
+  // The same for a frame of stack_.
+  FunctionId FunctionOf(const FrameNumbers& numbers);
 
   Symbolizer& symbolizer_;
   const bool in_background_;
@@ -102,7 +110,13 @@ class PlaceResolver {
   std::vector<uint32_t> object_order_;
   std::vector<Profile::Line> lines_;
   ProfileBuilder builder_;
-  InlineStack frames_;
+  NumberedStack stack_;
+  // Functions of the profile by their numbers in a table (high half) and the file of the line (low half).
+  using KnownFunctions = absl::flat_hash_map<uint64_t, FunctionId>;
+  absl::flat_hash_map<const FrameNames*, std::unique_ptr<KnownFunctions>> known_functions_;
+  const FrameNames* last_names_ = nullptr;  // whose functions these are
+  KnownFunctions* last_functions_ = nullptr;
+  SourceFrame texts_;
 };
 
 }  // namespace ptarmigan::internal
