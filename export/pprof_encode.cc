@@ -154,6 +154,8 @@ class Renumbering {
 };
 
 class Encoder {
+  static constexpr size_t kPieceBytes = internal::GzipStream::kPartBytes;
+
  public:
   // Pieces of the message go to `gzip` as they are made; null: Encode returns all of it.
   Encoder(const Profile& profile, internal::GzipStream* gzip)
@@ -163,7 +165,9 @@ class Encoder {
         strings_(profile.strings.size()),
         functions_(profile.functions.size()),
         locations_(profile.locations.size()),
-        label_sets_(profile.label_sets.size()) {}
+        label_sets_(profile.label_sets.size()) {
+    if (gzip_ != nullptr) out_.Room(kPieceBytes + (kPieceBytes >> 3U));
+  }
 
   // The message, or what of it has not gone to `gzip`.
   std::string Encode() {
@@ -186,8 +190,8 @@ class Encoder {
 
  private:
   void PassOn() {
-    constexpr size_t kPieceBytes = internal::GzipStream::kPartBytes;
-    while (out_.size() >= kPieceBytes && gzip_ != nullptr) gzip_->Write(out_.Take(kPieceBytes));
+    while (out_.size() >= kPieceBytes && gzip_ != nullptr)
+      gzip_->Write(out_.Take(kPieceBytes, gzip_->Buffer()));
   }
 
   int64_t Text(StringId id) { return id == 0 ? 0 : strings_.Get(id); }

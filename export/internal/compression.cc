@@ -169,11 +169,13 @@ struct GzipStream::Team {
     }
   }
 
-  static void Compress(Part* part, DeflateParts* deflater) {
-    const std::string plain = std::move(part->plain);
+  void Compress(Part* part, DeflateParts* deflater) {
+    std::string plain = std::move(part->plain);
     part->plain_bytes = plain.size();
     part->packed = deflater->Add(AsBytes(plain));
     part->crc = libdeflate_crc32(0, plain.data(), plain.size());
+    const std::lock_guard lock(mutex);
+    spare = std::move(plain);
   }
 
   // Compresses one part in the calling thread if at least `waiting_min` wait.
@@ -219,6 +221,7 @@ struct GzipStream::Team {
   std::condition_variable changed;
   std::deque<Part> parts;  // in order; a part in work is one thread's
   std::deque<Part*> waiting;
+  std::string spare;
   bool ending = false;
   std::vector<std::thread> threads;
 };
@@ -254,6 +257,11 @@ void GzipStream::Write(std::string piece) {
     unfinished += next;
     if (unfinished.size() == kPartBytes) team_->Hand(std::exchange(unfinished, {}));
   }
+}
+
+std::string GzipStream::Buffer() {
+  const std::lock_guard lock(team_->mutex);
+  return std::exchange(team_->spare, {});
 }
 
 std::string GzipStream::Finish() {

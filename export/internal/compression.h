@@ -31,6 +31,8 @@ class GzipStream {
   GzipStream& operator=(const GzipStream&) = delete;
 
   void Write(std::string piece);
+  // For the next piece: the memory of one that is compressed already, with its bytes; empty if there is none.
+  std::string Buffer();
   // The member. Once, after the last Write.
   std::string Finish();
 

@@ -13,15 +13,14 @@ void WireWriter::Grow(size_t bytes) {
   end_ = buffer_.data() + buffer_.size();
 }
 
-std::string WireWriter::Take(size_t bytes) {
-  const std::string rest(this->bytes().substr(bytes));
-  std::string taken = std::move(buffer_);
-  taken.resize(bytes);
-  buffer_.clear();
-  at_ = end_ = buffer_.data();
-  if (!rest.empty())
-    at_ = PutBytes(Room(std::max(taken.size() + taken.size() / 8, rest.size())), rest);
-  return taken;
+std::string WireWriter::Take(size_t bytes, std::string next) {
+  const size_t used = size();
+  std::swap(buffer_, next);
+  if (buffer_.size() < next.size()) buffer_.resize(next.size());
+  at_ = PutBytes(buffer_.data(), std::string_view(next).substr(bytes, used - bytes));
+  end_ = buffer_.data() + buffer_.size();
+  next.resize(bytes);
+  return next;
 }
 
 bool WireReader::Next(WireField* field) {

@@ -99,8 +99,9 @@ class WireWriter {
   size_t size() const { return static_cast<size_t>(at_ - buffer_.data()); }
   std::string_view bytes() const { return {buffer_.data(), size()}; }
   void Clear() { at_ = buffer_.data(); }
-  // The first `bytes` bytes; what follows them stays.
-  std::string Take(size_t bytes);
+  // The first `bytes` bytes; what follows them stays. Goes on writing into the memory of `next`, whose bytes do not
+  // matter.
+  std::string Take(size_t bytes, std::string next = {});
   std::string Take() { return Take(size()); }
 
  private:
