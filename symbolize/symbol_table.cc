@@ -72,15 +72,6 @@ class Unpacker {
   size_t scratch_bytes_ = 0;
 };
 
-// Differences between neighbours to values.
-void Accumulate(std::span<uint32_t> values) {
-  uint32_t sum = 0;
-  for (uint32_t& value : values) {
-    sum += UnZigZag(value);
-    value = sum;
-  }
-}
-
 // Rising offsets from differences; false if they leave 32 bits.
 bool AccumulateRising(std::span<uint32_t> values) {
   uint32_t sum = 0;
@@ -122,10 +113,9 @@ class Column {
     }
   }
 
-  static Column Make(std::span<const uint32_t> values, PageArena* arena) {
+  static Column Make(std::span<const uint32_t> values, uint32_t smallest, uint32_t largest,
+                     PageArena* arena) {
     Column column;
-    if (values.empty()) return column;
-    const auto [smallest, largest] = std::ranges::minmax(values);
     column.smallest_ = smallest;
     const uint32_t range = largest - smallest;
     if (range == 0) return column;
@@ -161,16 +151,45 @@ class ColumnPacker {
   ColumnPacker(const uint8_t* bytes, size_t size, PageArena* arena)
       : reader_(bytes, size), arena_(arena) {}
 
-  // The values stay in `values()` until the next call.
-  bool Read(size_t count, Kind kind) {
-    values_ = Unpacker::OfThisThread().Scratch(count);
-    if (!reader_.Read(values_)) return false;
-    if (kind == Kind::kDifferences) Accumulate(values_);
-    return kind != Kind::kRising || AccumulateRising(values_);
+  // All values are at most `value_max`, or it is damaged.
+  bool Read(size_t count, Kind kind, Column* column, uint32_t value_max = UINT32_MAX) {
+    if (reader_.SkipZeros(count)) {
+      *column = Column();
+      return true;
+    }
+    const std::span values = Unpacker::OfThisThread().Scratch(count);
+    if (!reader_.Read(values)) return false;
+    uint32_t smallest = UINT32_MAX;
+    uint32_t largest = 0;
+    uint32_t sum = 0;
+    for (uint32_t& value : values) {
+      if (kind == Kind::kDifferences) value = sum += UnZigZag(value);
+      if (kind == Kind::kRising && __builtin_add_overflow(sum, value, &sum)) return false;
+      if (kind == Kind::kRising) value = sum;
+      smallest = std::min(smallest, value);
+      largest = std::max(largest, value);
+    }
+    *column = Column::Make(values, smallest, largest, arena_);
+    return largest <= value_max;
   }
-  bool Read(size_t count, Kind kind, Column* column) {
-    if (!Read(count, kind)) return false;
-    *column = Column::Make(values_, arena_);
+  // Reads the distances to parents, and makes of them how many nodes with a parent stand before each. `with_parent`
+  // counts them all. A parent stands before its children, so that chains end; else it is damaged.
+  bool ReadParents(size_t count, Column* parents, Column* before, size_t* with_parent) {
+    *with_parent = 0;
+    *parents = *before = Column();
+    if (reader_.SkipZeros(count)) return true;
+    const std::span values = Unpacker::OfThisThread().Scratch(count);
+    if (!reader_.Read(values)) return false;
+    uint32_t largest = 0;
+    for (size_t i = 0; i < values.size(); ++i) {
+      if (values[i] > i) return false;
+      largest = std::max(largest, values[i]);
+    }
+    *parents = Column::Make(values, 0, largest, arena_);
+    uint32_t inlined = 0;
+    for (uint32_t& value : values) inlined += std::exchange(value, inlined) != 0 ? 1U : 0U;
+    *before = Column::Make(values, 0, inlined, arena_);
+    *with_parent = inlined;
     return true;
   }
   // For binary search.
@@ -179,14 +198,11 @@ class ColumnPacker {
     return reader_.Read(*starts) && AccumulateRising(*starts);
   }
   bool Skip(size_t count) { return reader_.Skip(count); }
-  std::span<uint32_t> values() const { return values_; }
   size_t remaining() const { return reader_.remaining(); }
-  PageArena* arena() const { return arena_; }
 
  private:
   ColumnReader reader_;
   PageArena* arena_;
-  std::span<uint32_t> values_;
 };
 
 using Kind = ColumnPacker::Kind;
@@ -263,18 +279,11 @@ struct SymbolTable::Directory {
 };
 
 bool SymbolTable::CodePage::DecodeNodes(ColumnPacker* packer, uint32_t count, bool with_pieces) {
-  if (!packer->Read(count, Kind::kPlain, &parents)) return false;
-  // From distances to numbers of inlined nodes before each, in place.
-  uint32_t inlined = 0;
-  for (uint32_t i = 0; i < count; ++i) {
-    uint32_t& value = packer->values()[i];
-    if (value > i) return false;  // a parent stands before its children, so chains end
-    const uint32_t is_inlined = value != 0 ? 1 : 0;
-    value = inlined;
-    inlined += is_inlined;
+  size_t inlined = 0;
+  if (!packer->ReadParents(count, &parents, &calls_before, &inlined) ||
+      !packer->Read(count, Kind::kDifferences, &functions)) {
+    return false;
   }
-  calls_before = Column::Make(packer->values(), packer->arena());
-  if (!packer->Read(count, Kind::kDifferences, &functions)) return false;
   const size_t outermost = count - inlined;
   has_pieces = with_pieces;
   if (with_pieces) {
@@ -306,11 +315,8 @@ bool SymbolTable::CodePage::Decode(Bytes file, const PageEntry& entry, bool with
   ColumnPacker packer(raw->data() + header.position(), header.remaining(), arena);
   if (!DecodeNodes(&packer, node_count, with_pieces) ||
       !packer.ReadStarts(segment_count, &segment_starts) ||
-      !packer.Read(segment_count, Kind::kDifferences, &segment_nodes)) {
+      !packer.Read(segment_count, Kind::kDifferences, &segment_nodes, node_count)) {
     return false;
-  }
-  for (const uint32_t node : packer.values()) {
-    if (node > node_count) return false;
   }
   return packer.ReadStarts(line_count, &line_starts) &&
          packer.Read(line_count, Kind::kDifferences, &files) &&
@@ -340,7 +346,7 @@ bool SymbolTable::StringPage::Decode(Bytes file, const PageEntry& entry, uint32_
   count = strings;
   if (!packer.Read(count, Kind::kRising, &ends)) return false;
   text = reinterpret_cast<const char*>(raw.data() + (entry.raw_bytes - packer.remaining()));
-  return count == 0 || packer.values().back() <= packer.remaining();
+  return count == 0 || ends[count - 1] <= packer.remaining();
 }
 
 SymbolTable::SymbolTable() : directory_(std::make_unique<Directory>()) {}

@@ -96,6 +96,16 @@ class ColumnReader {
     next_ = data;
     return true;
   }
+  // Passes over a column of `count` numbers if all of them are 0; else it stays where it is.
+  bool SkipZeros(size_t count) {
+    const size_t control_bytes = (count + 3) / 4;
+    if (remaining() < control_bytes) return false;
+    for (size_t i = 0; i < control_bytes; ++i) {
+      if (next_[i] != 0) return false;
+    }
+    next_ += control_bytes;
+    return true;
+  }
   // Passes over a column of `count` numbers.
   bool Skip(size_t count) {
     const uint8_t* control = nullptr;
