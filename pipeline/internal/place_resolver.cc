@@ -3,6 +3,7 @@
 #include <elf.h>
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
 namespace ptarmigan::internal {
@@ -81,9 +82,15 @@ void PlaceResolver::Work() {
 
 void PlaceResolver::Resolve(const Batch& batch) {
   LoadNewObjects(batch);
+  // In order of address, so that what is near each other in tables is asked one after another.
+  order_.clear();
   for (const Request& request : batch) {
-    if (request.index >= named_.size()) named_.resize(request.index + 1);
-    ResolvePlace(request.place, &named_[request.index]);
+    order_.push_back({request.place.object->index, request.place.position, &request});
+  }
+  std::ranges::sort(order_);
+  for (const auto& [object, position, request] : order_) {
+    if (request->index >= named_.size()) named_.resize(request->index + 1);
+    ResolvePlace(request->place, &named_[request->index]);
   }
   symbolizer_.TrimMemory(kSymbolBytesMax);
 }

@@ -18,6 +18,7 @@
 #include <memory>
 #include <mutex>
 #include <thread>
+#include <tuple>
 #include <vector>
 
 #include "model/address_space.h"
@@ -50,7 +51,7 @@ struct NamedObject {
 
 class PlaceResolver {
  public:
-  static constexpr size_t kBatchPlaces = 256;
+  static constexpr size_t kBatchPlaces = 1024;
   // Batches that wait; Add blocks beyond.
   static constexpr size_t kBatchesMax = 256;
   // What symbol tables may keep from one batch to the next.
@@ -110,6 +111,7 @@ class PlaceResolver {
   std::vector<uint32_t> object_order_;
   std::vector<Profile::Line> lines_;
   ProfileBuilder builder_;
+  std::vector<std::tuple<uint32_t, uint64_t, const Request*>> order_;  // object, position
   NumberedStack stack_;
   // Functions of the profile by their numbers in a table (high half) and the file of the line (low half).
   using KnownFunctions = absl::flat_hash_map<uint64_t, FunctionId>;
