@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <numeric>
 #include <span>
@@ -145,6 +146,8 @@ class Renumbering {
   [[gnu::always_inline]] void Fetch(uint32_t old_id) const {
     __builtin_prefetch(&new_ids_[old_id]);
   }
+  // Of one that Get has numbered.
+  uint32_t Number(uint32_t old_id) const { return new_ids_[old_id]; }
   // Old ids; the one with the new id n stands at n - 1.
   const std::vector<uint32_t>& order() const { return order_; }
 
@@ -250,14 +253,13 @@ class Encoder {
   void Samples() {
     const StackOrder order(profile_);
     const std::vector<KeyedId>& stacks = order.items();
-    WireWriter packed;
     for (size_t i = 0; i < stacks.size(); ++i) {
       FetchSamplesAhead(stacks, i);
       const auto samples = samples_.Get(stacks[i].id);
       if (samples.empty()) continue;
-      StackField(profile_.Stack(stacks[i].id), &packed);
+      const std::string_view field = StackField(profile_.Stack(stacks[i].id));
       for (const auto& sample : samples) {
-        Sample(packed.bytes(), profile_.Values(sample.sample), LabelBytes(sample.labels));
+        Sample(field, profile_.Values(sample.sample), LabelBytes(sample.labels));
         PassOn();
       }
     }
@@ -295,17 +297,26 @@ class Encoder {
     }
   }
 
-  // The locations of a sample; the same for every sample of the stack.
-  void StackField(std::span<const LocationId> frames, WireWriter* field) {
-    field->Clear();
-    if (frames.empty()) return;
-    size_t bytes = 0;
-    for (const LocationId id : frames) bytes += VarintSize(locations_.Get(id));
-    field->Tag(wire::Sample::kLocationIdFieldNumber, WireType::kBytes);
-    field->Varint(bytes);
-    char* at = field->Room(bytes + internal::kVarintBytesMax);
-    for (const LocationId id : frames) at = PutVarint(at, locations_.Get(id));
-    field->Advance(at);
+  // The locations of a sample; the same for every sample of the stack. Valid until the next call.
+  std::string_view StackField(std::span<const LocationId> frames) {
+    if (frames.empty()) return {};
+    // The field's head, whose size depends on the numbers', is put before them.
+    constexpr size_t kHeadBytesMax = 2 * internal::kVarintBytesMax;
+    stack_field_.Clear();
+    char* const numbers =
+        stack_field_.Room((frames.size() + 1) * internal::kVarintBytesMax + kHeadBytesMax) +
+        kHeadBytesMax;
+    char* end = numbers;
+    for (const LocationId id : frames) end = PutVarint(end, locations_.Number(id));
+    std::array<char, kHeadBytesMax> head;
+    constexpr uint64_t kTag =
+        WireWriter::TagOf(wire::Sample::kLocationIdFieldNumber, WireType::kBytes);
+    char* const head_end =
+        PutVarint(PutVarint(head.data(), kTag), static_cast<uint64_t>(end - numbers));
+    const auto head_bytes = static_cast<size_t>(head_end - head.data());
+    char* const begin = numbers - head_bytes;
+    PutBytes(begin, {head.data(), head_bytes});
+    return {begin, static_cast<size_t>(end - begin)};
   }
 
   void Sample(std::string_view stack, std::span<const int64_t> values, std::string_view labels) {
@@ -429,6 +440,7 @@ class Encoder {
   Renumbering locations_;
   std::vector<Profile::Range> label_sets_;  // in label_bytes_; empty until used
   WireWriter label_bytes_;
+  WireWriter stack_field_;
   WireWriter out_;
 };
 

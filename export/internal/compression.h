@@ -23,7 +23,7 @@ class GzipStream {
  public:
   // What is compressed on its own, and so the size of the pieces that Write does not copy. Larger parts compress
   // better (nothing refers back beyond a part), smaller ones end together.
-  static constexpr size_t kPartBytes = size_t{512} << 10;
+  static constexpr size_t kPartBytes = size_t{256} << 10;
 
   explicit GzipStream(int level);
   ~GzipStream();
