@@ -273,6 +273,7 @@ struct SymbolTable::Directory {
   uint32_t functions = 0;
   uint32_t strings = 0;
   std::vector<uint64_t> code_starts;
+  size_t last_code_page = 0;  // where the last address was
   Pages<CodePage> code;
   Pages<FunctionPage> function;
   Pages<StringPage> string;
@@ -568,20 +569,26 @@ struct PagePlace {
   uint32_t offset = 0;
 };
 
-std::optional<PagePlace> FindPage(const std::vector<uint64_t>& starts, FileVaddr address) {
-  const auto after = std::upper_bound(starts.begin(), starts.end(), address.value);
-  if (after == starts.begin()) return std::nullopt;
-  const uint64_t offset = address.value - *std::prev(after);
+// `last` is the index found the time before.
+std::optional<PagePlace> FindPage(const std::vector<uint64_t>& starts, FileVaddr address,
+                                  size_t* last) {
+  const bool is_same = *last < starts.size() && starts[*last] <= address.value &&
+                       (*last + 1 == starts.size() || address.value < starts[*last + 1]);
+  if (!is_same) {
+    const auto after = std::upper_bound(starts.begin(), starts.end(), address.value);
+    if (after == starts.begin()) return std::nullopt;
+    *last = static_cast<size_t>(after - starts.begin()) - 1;
+  }
+  const uint64_t offset = address.value - starts[*last];
   if (offset > UINT32_MAX) return std::nullopt;
-  return PagePlace{.index = static_cast<size_t>(after - starts.begin()) - 1,
-                   .offset = static_cast<uint32_t>(offset)};
+  return PagePlace{.index = *last, .offset = static_cast<uint32_t>(offset)};
 }
 
 }  // namespace
 
 template <typename Visit>
 void SymbolTable::Walk(FileVaddr address, Visit visit) const {
-  const auto place = FindPage(directory_->code_starts, address);
+  const auto place = FindPage(directory_->code_starts, address, &directory_->last_code_page);
   if (!place.has_value()) return;
   const CodePage& page = *GetCodePage(place->index, false);
   FrameNumbers frame;
@@ -671,9 +678,9 @@ size_t SymbolTable::FindFrames(FileVaddr address, std::span<FrameRef> frames) co
 }
 
 std::optional<CodeRange> SymbolTable::FindFunction(FileVaddr address) const {
-  const auto place = FindPage(directory_->code_starts, address);
-  if (!place.has_value()) return std::nullopt;
   const std::lock_guard lock(mutex_);
+  const auto place = FindPage(directory_->code_starts, address, &directory_->last_code_page);
+  if (!place.has_value()) return std::nullopt;
   const CodePage& page = *GetCodePage(place->index, true);
   unpacked_bytes_.store(directory_->arena->bytes(), std::memory_order_relaxed);
   const size_t segments = CountAtOrBefore(page.segment_starts, place->offset);

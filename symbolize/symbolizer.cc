@@ -120,7 +120,8 @@ class Symbolizer::Impl {
                                          Effort effort);
   // These three are false if that would be more than `effort`.
   bool LoadFile(const LoadHints& hints, Effort effort, LoadedSymbols* loaded);
-  bool LoadTable(const LocatedObject& located, Effort effort, LoadedSymbols* loaded);
+  bool LoadTable(const LocatedObject& located, Effort effort, LoadedSymbols* loaded,
+                 std::shared_ptr<const TableCache::Outcome> cached = nullptr);
   bool LoadVdso(Effort effort, LoadedSymbols* loaded);
   void LoadKernelSide(LoadedSymbols* loaded);
   void LoadJitCode(LoadedSymbols* loaded);
@@ -300,25 +301,27 @@ bool Symbolizer::Impl::LoadFile(const LoadHints& hints, Effort effort, LoadedSym
 
   // A table from earlier may know more than the files that are here now.
   loaded->SetFiles(local.object, {});
+  std::shared_ptr<const TableCache::Outcome> cached;
   if (const BuildId& build_id = loaded->AnyBuildId(); !build_id.empty()) {
-    auto cached = tables_.GetCached(build_id);
+    cached = tables_.GetCached(build_id);
     if (cached != nullptr && cached->table->has_lines()) {
       loaded->segments = cached->segments;
       loaded->table = std::move(cached);
       return true;
     }
   }
-  if (debuginfod_ == nullptr) return LoadTable(local, effort, loaded);
+  if (debuginfod_ == nullptr) return LoadTable(local, effort, loaded, std::move(cached));
   if (effort == Effort::kQuick) return false;
-  return LoadTable(locator_.Locate(object, hints, true), effort, loaded);
+  return LoadTable(locator_.Locate(object, hints, true), effort, loaded, std::move(cached));
 }
 
-bool Symbolizer::Impl::LoadTable(const LocatedObject& located, Effort effort,
-                                 LoadedSymbols* loaded) {
+bool Symbolizer::Impl::LoadTable(const LocatedObject& located, Effort effort, LoadedSymbols* loaded,
+                                 std::shared_ptr<const TableCache::Outcome> cached) {
   loaded->SetFiles(located.object, located.debug);
   const BuildId& build_id = loaded->AnyBuildId();
   if (located.object.file == nullptr && located.debug.file == nullptr) {
-    loaded->table = build_id.empty() ? nullptr : tables_.GetCached(build_id);
+    if (cached == nullptr && !build_id.empty()) cached = tables_.GetCached(build_id);
+    loaded->table = std::move(cached);
     if (loaded->table != nullptr) {
       loaded->segments = loaded->table->segments;
       return true;
@@ -328,8 +331,10 @@ bool Symbolizer::Impl::LoadTable(const LocatedObject& located, Effort effort,
                  misses.Sentence());
     return true;
   }
-  const bool may_build = effort == Effort::kFull;
-  loaded->table = tables_.Get(build_id, located, located.debug_from_debuginfod, may_build);
+  loaded->table = tables_.Get(build_id, located,
+                              {.from_debuginfod = located.debug_from_debuginfod,
+                               .may_build = effort == Effort::kFull,
+                               .cached = std::move(cached)});
   if (loaded->table == nullptr) return false;
   loaded->segments = loaded->table->segments;
   if (loaded->table->miss != SymbolMiss::kNone) {

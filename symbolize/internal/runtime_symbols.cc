@@ -58,7 +58,7 @@ void LoadVmlinux(const BuildId& build_id, const KernelChoice& choice, const Obje
   if (!reference) return;
   const auto vaddr = SymbolAddress(located, reference->symbol);
   if (!vaddr) return;
-  auto outcome = tables->Get(build_id, located, located.debug_from_debuginfod);
+  auto outcome = tables->Get(build_id, located, {.from_debuginfod = located.debug_from_debuginfod});
   if (outcome->table == nullptr) return;
   state->vmlinux = std::move(outcome);
   state->vmlinux_shift = reference->address - *vaddr;

@@ -162,8 +162,8 @@ std::shared_ptr<const TableCache::Outcome> TableCache::GetCached(const BuildId& 
 
 std::shared_ptr<const TableCache::Outcome> TableCache::Get(const BuildId& build_id,
                                                            const LocatedObject& located,
-                                                           bool from_debuginfod, bool may_build) {
-  const TableIdentity identity = IdentityOf(build_id, located, from_debuginfod);
+                                                           const GetOptions& options) {
+  const TableIdentity identity = IdentityOf(build_id, located, options.from_debuginfod);
   const std::string key =
       build_id.empty() ? located.object.path + "\n" + identity.ToText() : build_id.ToHex();
   std::shared_ptr<Slot> slot;
@@ -174,19 +174,23 @@ std::shared_ptr<const TableCache::Outcome> TableCache::Get(const BuildId& build_
     slot = known;
   }
   const std::lock_guard lock(slot->mutex);
-  if (slot->outcome == nullptr) slot->outcome = Load(build_id, located, identity, may_build);
+  if (slot->outcome == nullptr) slot->outcome = Load(build_id, located, identity, options);
   return slot->outcome;
 }
 
 std::shared_ptr<const TableCache::Outcome> TableCache::Load(const BuildId& build_id,
                                                             const LocatedObject& located,
                                                             const TableIdentity& identity,
-                                                            bool may_build) {
+                                                            const GetOptions& options) {
   const std::string path = PathOf(build_id, &located);
-  if (path.empty()) return may_build ? Build(located, identity, path) : nullptr;
-  if (auto table = SymbolTable::Open(path)) {
-    const auto known = TableIdentity::FromText((*table)->identity());
-    if (known && known->SameFiles(identity)) return FromTable(*std::move(table));
+  if (path.empty()) return options.may_build ? Build(located, identity, path) : nullptr;
+  auto kept = options.cached;
+  if (kept == nullptr) {
+    if (auto table = SymbolTable::Open(path)) kept = FromTable(*std::move(table));
+  }
+  if (kept != nullptr) {
+    const auto known = TableIdentity::FromText(kept->table->identity());
+    if (known && known->SameFiles(identity)) return kept;
   }
   const std::string negative_path = path.substr(0, path.size() - 4) + ".none";
   constexpr uint64_t kReasonBytesMax = 16 << 10;
@@ -210,7 +214,7 @@ std::shared_ptr<const TableCache::Outcome> TableCache::Load(const BuildId& build
       }
     }
   }
-  if (!may_build) return nullptr;
+  if (!options.may_build) return nullptr;
   auto outcome = Build(located, identity, path);
   if (outcome->table == nullptr && outcome->miss != SymbolMiss::kNone) {
     auto file = OutputFile::Create(negative_path, 0600);

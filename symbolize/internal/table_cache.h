@@ -68,10 +68,15 @@ class TableCache {
     std::string reason;
   };
 
+  struct GetOptions {
+    bool from_debuginfod = false;
+    bool may_build = true;
+    std::shared_ptr<const Outcome> cached = nullptr;  // what GetCached gave, if it was asked
+  };
   // The table of an object whose files were found. `build_id` empty: by the object's path and time of change. Null only
-  // if it would have to be built and `may_build` is false.
+  // if it would have to be built and may not.
   std::shared_ptr<const Outcome> Get(const BuildId& build_id, const LocatedObject& located,
-                                     bool from_debuginfod, bool may_build = true);
+                                     const GetOptions& options);
   // A table made earlier: of an object whose files are gone, or whose debug file came from debuginfod before.
   std::shared_ptr<const Outcome> GetCached(const BuildId& build_id) const;
   // Tables that were built, not read.
@@ -84,7 +89,7 @@ class TableCache {
   };
   std::string PathOf(const BuildId& build_id, const LocatedObject* located) const;
   std::shared_ptr<const Outcome> Load(const BuildId& build_id, const LocatedObject& located,
-                                      const TableIdentity& identity, bool may_build);
+                                      const TableIdentity& identity, const GetOptions& options);
   std::shared_ptr<const Outcome> Build(const LocatedObject& located, const TableIdentity& identity,
                                        const std::string& path);
 
