@@ -3,7 +3,6 @@
 #include <elf.h>
 
 #include <algorithm>
-#include <tuple>
 #include <utility>
 
 namespace ptarmigan::internal {
@@ -82,14 +81,20 @@ void PlaceResolver::Work() {
 
 void PlaceResolver::Resolve(const Batch& batch) {
   LoadNewObjects(batch);
-  // In order of address, so that what is near each other in tables is asked one after another.
+  // In order of address, so that what is near each other in tables is asked one after another. The order only serves
+  // speed: bits of an address that do not fit are left out.
+  constexpr unsigned kPositionBits = 44;
   order_.clear();
+  size_t places = named_.size();
   for (const Request& request : batch) {
-    order_.push_back({request.place.object->index, request.place.position, &request});
+    const uint64_t position = request.place.position & ((uint64_t{1} << kPositionBits) - 1);
+    order_.emplace_back(uint64_t{request.place.object->index} << kPositionBits | position,
+                        &request);
+    places = std::max(places, size_t{request.index} + 1);
   }
-  std::ranges::sort(order_);
-  for (const auto& [object, position, request] : order_) {
-    if (request->index >= named_.size()) named_.resize(request->index + 1);
+  std::ranges::sort(order_, {}, [](const auto& one) { return one.first; });
+  named_.resize(places);
+  for (const auto& [key, request] : order_) {
     ResolvePlace(request->place, &named_[request->index]);
   }
   symbolizer_.TrimMemory(kSymbolBytesMax);
@@ -171,19 +176,23 @@ FunctionId PlaceResolver::FunctionOf(const SourceFrame& frame) {
 }
 
 FunctionId PlaceResolver::FunctionOf(const FrameNumbers& numbers) {
+  const uint64_t key = uint64_t{numbers.function} << 32 | numbers.file;
   if (stack_.names != last_names_) {
     std::unique_ptr<KnownFunctions>& functions = known_functions_[stack_.names];
     if (functions == nullptr) functions = std::make_unique<KnownFunctions>();
     last_names_ = stack_.names;
     last_functions_ = functions.get();
+  } else if (key == last_key_) {
+    return last_function_;
   }
-  const auto [known, is_new] =
-      last_functions_->try_emplace(uint64_t{numbers.function} << 32 | numbers.file, FunctionId{0});
+  const auto [known, is_new] = last_functions_->try_emplace(key, FunctionId{0});
   if (is_new) {
     symbolizer_.Describe(*stack_.names, numbers, &texts_);
     known->second = FunctionOf(texts_);
   }
-  return known->second;
+  last_key_ = key;
+  last_function_ = known->second;
+  return last_function_;
 }
 
 void PlaceResolver::AddLines(NamedPlace* named) {

@@ -18,7 +18,7 @@
 #include <memory>
 #include <mutex>
 #include <thread>
-#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "model/address_space.h"
@@ -111,13 +111,16 @@ class PlaceResolver {
   std::vector<uint32_t> object_order_;
   std::vector<Profile::Line> lines_;
   ProfileBuilder builder_;
-  std::vector<std::tuple<uint32_t, uint64_t, const Request*>> order_;  // object, position
+  std::vector<std::pair<uint64_t, const Request*>> order_;  // by object and position
   NumberedStack stack_;
   // Functions of the profile by their numbers in a table (high half) and the file of the line (low half).
   using KnownFunctions = absl::flat_hash_map<uint64_t, FunctionId>;
   absl::flat_hash_map<const FrameNames*, std::unique_ptr<KnownFunctions>> known_functions_;
-  const FrameNames* last_names_ = nullptr;  // whose functions these are
+  // Where the last frame was found: the next one is often of the same function.
+  const FrameNames* last_names_ = nullptr;
   KnownFunctions* last_functions_ = nullptr;
+  uint64_t last_key_ = 0;
+  FunctionId last_function_ = 0;
   SourceFrame texts_;
 };
 
