@@ -7,6 +7,12 @@
 #include "decode/record_types.h"
 
 namespace ptarmigan {
+namespace {
+
+constexpr size_t kPrefetchRecords = 4;
+constexpr size_t kCacheLineBytes = 64;
+
+}  // namespace
 
 RecordStream::RecordStream(const RecordingDescription& description, Options options)
     : merger_(options.records_max), parser_(description), options_(options) {}
@@ -79,7 +85,14 @@ EventMerger::Reference RecordStream::Copy(Bytes record) {
 }
 
 void RecordStream::Deliver(std::span<const EventMerger::Reference> released) {
-  for (const EventMerger::Reference& reference : released) {
+  for (size_t i = 0; i < released.size(); ++i) {
+    // In time order the records lie apart: the ones to come are asked for while this one is worked on.
+    if (i + kPrefetchRecords < released.size()) {
+      const std::byte* coming = released[i + kPrefetchRecords].data;
+      __builtin_prefetch(coming);
+      __builtin_prefetch(coming + kCacheLineBytes);
+    }
+    const EventMerger::Reference& reference = released[i];
     parser_.Parse(Bytes(reference.data, reference.size_bytes), *sink_);
     if (reference.block == kNoBlock) continue;
     Block& block = blocks_[reference.block];

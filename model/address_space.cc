@@ -205,6 +205,7 @@ ProcessTable::Entry& ProcessTable::FindEntry(int32_t pid) {
 }
 
 ProcessTable::Entry& ProcessTable::StartLife(int32_t pid) {
+  recent_tasks_.fill({});
   Entry& entry = by_pid_[pid];
   entry.process = std::make_unique<Process>();
   entry.process->pid = pid;
@@ -227,6 +228,15 @@ Thread& ProcessTable::FindThread(int32_t pid, int32_t tid) {
     if (tid == pid) thread.start_time_ns = entry.process->start_time_ns;
   }
   return thread;
+}
+
+ProcessTable::Task ProcessTable::FindTask(int32_t pid, int32_t tid) {
+  RecentTask& recent = recent_tasks_[static_cast<uint32_t>(tid) % kRecentTasks];
+  if (recent.process == nullptr || recent.pid != pid || recent.tid != tid) {
+    Process* process = &Find(pid);
+    recent = {.pid = pid, .tid = tid, .process = process, .thread = &FindThread(pid, tid)};
+  }
+  return {*recent.process, *recent.thread};
 }
 
 void ProcessTable::Apply(const MmapEvent& event) {
@@ -315,6 +325,7 @@ void ProcessTable::ApplyExit(const TaskEvent& event) {
   exited_.pop_front();
   const auto oldest = by_pid_.find(pid);
   if (oldest != by_pid_.end() && oldest->second.exited && oldest->second.process->life == life) {
+    recent_tasks_.fill({});
     by_pid_.erase(oldest);
   }
 }

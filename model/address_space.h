@@ -6,6 +6,7 @@
 // fork shares the map until one side changes it. Not thread-safe.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -148,6 +149,12 @@ class ProcessTable {
   Process& Find(int32_t pid);
   // The thread's name and start; the process's name where the thread has none of its own.
   Thread& FindThread(int32_t pid, int32_t tid);
+  // Both, for the common case of a sample of a task that had one lately. Valid until the next Apply.
+  struct Task {
+    Process& process;
+    Thread& thread;
+  };
+  Task FindTask(int32_t pid, int32_t tid);
   AddressSpace& kernel() { return kernel_; }
   ObjectTable& objects() { return objects_; }
   const ObjectTable& objects() const { return objects_; }
@@ -162,6 +169,14 @@ class ProcessTable {
     std::unordered_map<int32_t, Thread> threads;
     bool exited = false;
   };
+  // Tasks found lately, by tid; forgotten whenever a process or its threads may have gone.
+  static constexpr size_t kRecentTasks = 64;
+  struct RecentTask {
+    int32_t pid = 0;
+    int32_t tid = 0;
+    Process* process = nullptr;
+    Thread* thread = nullptr;
+  };
   Entry& FindEntry(int32_t pid);
   Entry& StartLife(int32_t pid);
 
@@ -169,6 +184,7 @@ class ProcessTable {
   AddressSpace kernel_;
   AddressSpace guest_kernel_;
   std::unordered_map<int32_t, Entry> by_pid_;
+  std::array<RecentTask, kRecentTasks> recent_tasks_ = {};
   std::deque<std::pair<int32_t, uint64_t>> exited_;  // pid, life
   uint64_t lives_ = 0;
   uint64_t thread_versions_ = 0;

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "base/hash.h"
+#include "base/large_pages.h"
 #include "base/result.h"
 #include "model/address.h"
 #include "model/loss_ledger.h"
@@ -115,7 +116,7 @@ struct Profile {
   std::vector<Function> functions;
   std::vector<Line> lines;
   std::vector<Location> locations;
-  std::vector<LocationId> stack_frames;  // all stacks, one after the other
+  LargeVector<LocationId> stack_frames;  // all stacks, one after the other
   std::vector<Range> stacks;             // into stack_frames
   std::vector<Label> labels;             // all label sets, one after the other
   std::vector<Range> label_sets;         // into labels

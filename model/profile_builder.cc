@@ -95,6 +95,11 @@ LocationId ProfileBuilder::Location(const Profile::Location& location,
                          [&] { return tables_->profile.AddLocation(location, lines); });
 }
 
+LocationId ProfileBuilder::AppendLocation(const Profile::Location& location,
+                                          std::span<const Profile::Line> lines) {
+  return tables_->profile.AddLocation(location, lines);
+}
+
 StackId ProfileBuilder::Stack(std::span<const LocationId> frames) {
   // Location ids are content here: equal locations have equal ids.
   const auto [found, is_new] = tables_->stacks.try_emplace(HashBytes128(std::as_bytes(frames)), 0);
@@ -108,6 +113,14 @@ StackId ProfileBuilder::Stack(std::span<const LocationId> frames) {
 
 StackId ProfileBuilder::AppendStack(std::span<const LocationId> frames) {
   return tables_->profile.AddStack(frames);
+}
+
+void ProfileBuilder::AppendStacks(LargeVector<LocationId> frames,
+                                  std::vector<Profile::Range> ranges) {
+  Profile& profile = tables_->profile;
+  CHECK(profile.stacks.empty());
+  profile.stack_frames = std::move(frames);
+  profile.stacks = std::move(ranges);
 }
 
 LabelSetId ProfileBuilder::LabelSet(std::span<const Profile::Label> labels) {

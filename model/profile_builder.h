@@ -32,9 +32,14 @@ class ProfileBuilder {
   FunctionId Function(const Profile::Function& function);
   // Equal mapping, address, lines and folding give the same location.
   LocationId Location(const Profile::Location& location, std::span<const Profile::Line> lines);
+  // A location that the caller knows to be unlike every other: not looked up, and not found by Location later.
+  LocationId AppendLocation(const Profile::Location& location,
+                            std::span<const Profile::Line> lines);
   StackId Stack(std::span<const LocationId> frames);
   // A stack that the caller knows to be unlike every other: not looked up, and not found by Stack later.
   StackId AppendStack(std::span<const LocationId> frames);
+  // The same for all stacks at once, when there is none yet: stack i is ranges[i] of `frames`.
+  void AppendStacks(LargeVector<LocationId> frames, std::vector<Profile::Range> ranges);
   // Labels are put into canonical order; duplicates are kept.
   LabelSetId LabelSet(std::span<const Profile::Label> labels);
   // Adds to the row of (stack, labels); `values` has one entry per sample type.

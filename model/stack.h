@@ -1,6 +1,7 @@
 // How a stack was found and where it ended.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
 
@@ -31,6 +32,7 @@ enum class StackEnd : uint8_t {
   kNoUserRegisters,
   kUnsupportedArch,
 };
+constexpr size_t kStackEnds = static_cast<size_t>(StackEnd::kUnsupportedArch) + 1;
 
 constexpr std::string_view StackOriginName(StackOrigin origin) {
   switch (origin) {

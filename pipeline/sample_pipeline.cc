@@ -3,6 +3,7 @@
 #include <absl/container/flat_hash_map.h>
 
 #include <algorithm>
+#include <array>
 #include <string>
 #include <unordered_set>
 #include <utility>
@@ -31,6 +32,11 @@ struct FoundStack {
   StackEnd end = StackEnd::kComplete;
 };
 
+struct CachedChain {
+  Hash128 key;  // of the chain and of what its addresses mean
+  FoundStack stack;
+};
+
 // What makes two samples' label sets equal.
 struct LabelKey {
   uint64_t thread_version = 0;
@@ -44,6 +50,19 @@ struct LabelKey {
     return H::combine(std::move(state), key.thread_version, key.cgroup_id, key.cpu, key.origin,
                       key.end);
   }
+};
+
+// The return addresses in user code of one sample, as recorded, and their places.
+struct RecentCallers {
+  uint64_t space = 0;  // the address space's generation; no space has 0
+  std::vector<uint64_t> addresses;
+  std::vector<uint32_t> places;
+  StackEnd end = StackEnd::kComplete;
+};
+
+struct FoundLabels {
+  LabelKey key;
+  LabelSetId id = kNoId;
 };
 
 CpuMode ModeOfMarker(uint64_t marker) {
@@ -73,8 +92,11 @@ bool HasFilePositions(const CodeObject& object) {
 
 class SamplePipeline::Impl {
  public:
-  // Resolved kernel-made chains are remembered up to this many, then forgotten together.
-  static constexpr size_t kChainCacheMax = size_t{1} << 18;
+  // Resolved kernel-made chains that are remembered: each has one place, which the last one takes. Small enough to
+  // stay in the processor's cache: what repeats repeats soon.
+  static constexpr size_t kChainCacheSlots = size_t{1} << 14;
+  // Threads whose last callers are remembered.
+  static constexpr size_t kRecentCallers = 64;
   static constexpr size_t kLabelCacheMax = size_t{1} << 18;
 
   Impl(const RecordingDescription& description, Symbolizer& symbolizer,
@@ -104,6 +126,8 @@ class SamplePipeline::Impl {
   FoundStack FindStackByUnwinding(const CapturedSample& sample, Process& process);
   // Appends the places of the chain's part that `wanted` accepts; returns how it ended.
   StackEnd AppendChain(const CapturedSample& sample, Process& process, bool kernel_only);
+  size_t SharedCallers(const RecentCallers& recent, std::span<const uint64_t> addresses,
+                       const Process& process) const;
   void AppendLbrStack(const CapturedSample& sample, Process& process);
   void AppendLeafCaller(const CapturedSample& sample, Process& process);
   // False if no mapping covers the address (it is kept in a catch-all object).
@@ -111,7 +135,8 @@ class SamplePipeline::Impl {
   // Puts the place on the stack being made; new ones go to the resolver.
   void InternPlace(const CodeObject* object, uint64_t position);
   // What distinguishes the code at a JIT address at the sample's time from other code there.
-  uint64_t JitVariant(const internal::Place& place, const LoadHints& hints);
+  uint64_t JitVariant(const internal::Place& place);
+  LoadHints HintsOf(const CodeObject& object) const;
   LabelSetId FindLabels(const CapturedSample& sample, const Process& process, const Thread& thread,
                         const FoundStack& stack);
   EventColumn& ColumnOf(uint32_t event);
@@ -129,7 +154,9 @@ class SamplePipeline::Impl {
   internal::PlaceResolver resolver_;
   ProfileBuilder labels_builder_;  // holds the label sets
   std::vector<EventColumn> columns_;
-  absl::flat_hash_map<Hash128, FoundStack, Hash128Hasher> chain_cache_;
+  std::vector<CachedChain> chain_cache_;
+  std::array<RecentCallers, kRecentCallers> recent_callers_;
+  FoundLabels last_labels_;
   absl::flat_hash_map<LabelKey, LabelSetId> label_cache_;
   std::vector<uint32_t> places_;  // scratch: the stack being made, leaf first
   std::vector<Profile::Label> labels_;
@@ -139,8 +166,7 @@ class SamplePipeline::Impl {
   uint64_t sample_time_ns_ = 0;                // of the sample being placed
   uint64_t first_ns_ = 0;
   uint64_t last_ns_ = 0;
-  std::map<std::string, uint64_t> stacks_cut_;
-  uint64_t stacks_complete_ = 0;
+  std::array<uint64_t, kStackEnds> samples_by_stack_end_ = {};
 };
 
 EventColumn& SamplePipeline::Impl::ColumnOf(uint32_t event) {
@@ -180,14 +206,9 @@ void SamplePipeline::Impl::OnSample(const CapturedSample& sample) {
   }
   losses_.Keep();
   sample_time_ns_ = sample.identity.has_time ? sample.identity.time_ns : internal::Place::kAnyTime;
-  Process& process = processes_.Find(sample.identity.pid);
+  const auto [process, thread] = processes_.FindTask(sample.identity.pid, sample.identity.tid);
   const FoundStack stack = FindStack(sample, process);
-  if (stack.end == StackEnd::kComplete) {
-    ++stacks_complete_;
-  } else {
-    ++stacks_cut_[std::string(StackEndName(stack.end))];
-  }
-  const Thread& thread = processes_.FindThread(sample.identity.pid, sample.identity.tid);
+  ++samples_by_stack_end_[static_cast<size_t>(stack.end)];
   table_.Add(stack.id, FindLabels(sample, process, thread, stack), sample.event, sample.period);
 }
 
@@ -237,36 +258,50 @@ FoundStack SamplePipeline::Impl::FindStackByChain(const CapturedSample& sample, 
                              unwinder_.LinkRegister(sample),
                              sample.ip.value,
                              static_cast<uint64_t>(sample.cpumode)};
-  const Hash128 spaces_hash = HashBytes128(std::as_bytes(std::span(spaces)));
-  Hash128 key = HashBytes128(std::as_bytes(std::span(sample.chain)), spaces_hash.low);
-  key.high ^= spaces_hash.high;
-  const auto cached = chain_cache_.find(key);
-  if (cached != chain_cache_.end()) return cached->second;
+  const uint64_t spaces_hash = HashBytes64(std::as_bytes(std::span(spaces)));
+  Hash128 key = HashBytes128(std::as_bytes(std::span(sample.chain)));
+  key.low ^= spaces_hash;
+  if (chain_cache_.empty()) chain_cache_.resize(kChainCacheSlots);
+  CachedChain& cached = chain_cache_[key.low % kChainCacheSlots];
+  if (cached.key == key) return cached.stack;
 
   places_.clear();
   const StackEnd end = AppendChain(sample, process, /*kernel_only=*/false);
   const FoundStack found{table_.InternStack(places_), StackOrigin::kKernelChain, end};
-  if (chain_cache_.size() >= kChainCacheMax) chain_cache_.clear();
-  chain_cache_.emplace(key, found);
+  cached = {key, found};
   return found;
 }
 
 StackEnd SamplePipeline::Impl::AppendChain(const CapturedSample& sample, Process& process,
                                            bool kernel_only) {
+  const std::span<const uint64_t> chain(sample.chain);
   CpuMode mode = sample.cpumode;
   bool exact = true;  // the next address is where code was interrupted, not a return address
   bool leaf = true;
   StackEnd end = StackEnd::kComplete;
-  for (const uint64_t entry : sample.chain) {
+  RecentCallers* recent = nullptr;
+  size_t callers_at = chain.size();  // from here on: user mode return addresses
+  size_t places_at = 0;
+  size_t shared_at = chain.size();  // from here on: those of `recent`
+  for (size_t i = 0; i < shared_at; ++i) {
+    const uint64_t entry = chain[i];
     if (IsContextMarker(entry)) {
       mode = ModeOfMarker(entry);
       exact = true;
+      callers_at = shared_at = chain.size();
       continue;
     }
     // A precise event of user code may be delivered from the kernel: what the kernel did by then is not its stack.
     if (sample.cpumode == CpuMode::kUser && mode == CpuMode::kKernel) continue;
     const bool is_leaf = std::exchange(leaf, false);
     if (kernel_only && mode != CpuMode::kKernel) continue;
+    if (mode == CpuMode::kUser && !exact && !is_leaf && callers_at == chain.size()) {
+      callers_at = i;
+      places_at = places_.size();
+      recent = &recent_callers_[static_cast<uint32_t>(sample.identity.tid) % kRecentCallers];
+      shared_at = chain.size() - SharedCallers(*recent, chain.subspan(i), process);
+      if (i == shared_at) break;
+    }
     if (places_.size() >= kFramesMax) return StackEnd::kFrameLimit;
     // The first address repeats the sample's own, which is the more precise one where they differ.
     const uint64_t address = is_leaf && sample.has_ip ? sample.ip.value : entry;
@@ -276,12 +311,37 @@ StackEnd SamplePipeline::Impl::AppendChain(const CapturedSample& sample, Process
     // Frame pointers that lead nowhere end in an address outside all code.
     end = mapped || is_leaf ? StackEnd::kComplete : StackEnd::kNoMapping;
   }
+  if (callers_at < chain.size()) {
+    if (shared_at < chain.size()) {
+      const size_t shared = chain.size() - shared_at;
+      places_.insert(places_.end(), recent->places.end() - static_cast<ptrdiff_t>(shared),
+                     recent->places.end());
+      end = recent->end;
+    }
+    recent->space = process.space.generation();
+    recent->addresses.assign(chain.begin() + static_cast<ptrdiff_t>(callers_at), chain.end());
+    recent->places.assign(places_.begin() + static_cast<ptrdiff_t>(places_at), places_.end());
+    recent->end = end;
+  }
   if (leaf && !kernel_only && sample.has_ip) {
     AppendPlace(process, sample.cpumode, sample.ip.value, false);
   }
   const uint16_t limit = description_.events[sample.event].attr.sample_max_stack;
   if (limit > 0 && places_.size() >= limit) end = StackEnd::kFrameLimit;
   return end;
+}
+
+// How many of the outermost return addresses are those of the thread's sample before: calls deep down leave the
+// callers as they were.
+size_t SamplePipeline::Impl::SharedCallers(const RecentCallers& recent,
+                                           std::span<const uint64_t> addresses,
+                                           const Process& process) const {
+  // (What a JIT compiler moves about has another place at another time.)
+  if (recent.space != process.space.generation() || jit_dump_pids_.contains(process.pid)) return 0;
+  const auto [ours, theirs] = std::mismatch(addresses.rbegin(), addresses.rend(),
+                                            recent.addresses.rbegin(), recent.addresses.rend());
+  const auto shared = static_cast<size_t>(ours - addresses.rbegin());
+  return places_.size() + addresses.size() <= kFramesMax ? shared : 0;
 }
 
 void SamplePipeline::Impl::AppendLbrStack(const CapturedSample& sample, Process& process) {
@@ -330,22 +390,25 @@ bool SamplePipeline::Impl::AppendPlace(Process& process, CpuMode mode, uint64_t 
 }
 
 void SamplePipeline::Impl::InternPlace(const CodeObject* object, uint64_t position) {
-  const LoadHints hints = object->index < hints_.size() ? hints_[object->index] : LoadHints{};
   internal::Place place{.object = object, .position = position};
   uint64_t variant = 0;
   if (object->kind == CodeObject::Kind::kAnonymous && jit_dump_pids_.contains(object->pid)) {
     place.time_ns = sample_time_ns_;
-    variant = JitVariant(place, hints);
+    variant = JitVariant(place);
   }
   const size_t known = table_.places().size();
   const uint32_t index = table_.InternPlace(place, variant);
   places_.push_back(index);
-  if (table_.places().size() > known) resolver_.Add(index, place, hints);
+  if (index == known) resolver_.Add(index, place, HintsOf(*object));
 }
 
-uint64_t SamplePipeline::Impl::JitVariant(const internal::Place& place, const LoadHints& hints) {
+LoadHints SamplePipeline::Impl::HintsOf(const CodeObject& object) const {
+  return object.index < hints_.size() ? hints_[object.index] : LoadHints{};
+}
+
+uint64_t SamplePipeline::Impl::JitVariant(const internal::Place& place) {
   InlineStack frames;
-  const ObjectSymbols* symbols = symbolizer_.Load(*place.object, hints);
+  const ObjectSymbols* symbols = symbolizer_.Load(*place.object, HintsOf(*place.object));
   if (!symbolizer_.ResolveRuntime(*symbols, {place.position}, place.time_ns, &frames)) return 0;
   std::string names;
   for (const SourceFrame& frame : frames) {
@@ -363,8 +426,12 @@ LabelSetId SamplePipeline::Impl::FindLabels(const CapturedSample& sample, const 
                      .cpu = with_cpu ? sample.identity.cpu : RecordIdentity::kNoCpu,
                      .origin = stack.origin,
                      .end = stack.end};
+  if (last_labels_.id != kNoId && key == last_labels_.key) return last_labels_.id;
   const auto cached = label_cache_.find(key);
-  if (cached != label_cache_.end()) return cached->second;
+  if (cached != label_cache_.end()) {
+    last_labels_ = {key, cached->second};
+    return cached->second;
+  }
 
   labels_.clear();
   const auto text = [this](std::string_view name, std::string_view value) {
@@ -463,8 +530,15 @@ void SamplePipeline::Impl::DescribeProfile(Profile* profile) {
                                             description_.clock_reference_ns);
   }
   for (const EventColumn& column : columns_) profile->events.push_back(column.total);
-  profile->quality.stacks_complete = stacks_complete_;
-  profile->quality.stacks_cut = stacks_cut_;
+  for (size_t end = 0; end < kStackEnds; ++end) {
+    if (samples_by_stack_end_[end] == 0) continue;
+    if (static_cast<StackEnd>(end) == StackEnd::kComplete) {
+      profile->quality.stacks_complete = samples_by_stack_end_[end];
+    } else {
+      profile->quality.stacks_cut.emplace(StackEndName(static_cast<StackEnd>(end)),
+                                          samples_by_stack_end_[end]);
+    }
+  }
 }
 
 void SamplePipeline::Impl::AddComments(Profile* profile) const {

@@ -1,8 +1,11 @@
 #include "pipeline/internal/profile_assembly.h"
 
 #include <algorithm>
+#include <map>
 #include <string>
 #include <utility>
+
+#include "base/compact_index.h"
 
 namespace ptarmigan::internal {
 namespace {
@@ -39,12 +42,23 @@ class Assembly {
     const std::vector<NamedPlace>& places = resolver_.places();
     const std::span lines(resolver_.lines());
     locations_.reserve(places.size());
+    // Two places can be one address (an object that was recorded under two names). An address of JIT code can hold
+    // different code by turns.
+    CompactIndex by_address;
     for (size_t i = 0; i < places.size(); ++i) {
+      const CodeObject& object = *input_.table.places()[i].object;
+      const auto lines_of_it = lines.subspan(places[i].lines_begin, places[i].lines_count);
       Profile::Location location;
-      location.mapping = mappings_[input_.table.places()[i].object->index];
+      location.mapping = mappings_[object.index];
       location.address = places[i].address;
-      locations_.push_back(
-          builder_.Location(location, lines.subspan(places[i].lines_begin, places[i].lines_count)));
+      if (object.kind == CodeObject::Kind::kAnonymous) {
+        locations_.push_back(builder_.Location(location, lines_of_it));
+        continue;
+      }
+      const auto next = static_cast<LocationId>(builder_.profile().locations.size());
+      const LocationId id = by_address.FindOrInsert({location.address, location.mapping}, next);
+      if (id == next) builder_.AppendLocation(location, lines_of_it);
+      locations_.push_back(id);
     }
     // Different places that became one location can make different stacks equal; else stacks stay distinct.
     distinct_ = builder_.profile().locations.size() == places.size();
@@ -70,23 +84,41 @@ class Assembly {
     distinct_rows_ = used_events <= 1;
   }
 
+  void AddStacks() {
+    StackTable& table = input_.table;
+    stacks_.reserve(table.stacks());
+    if (distinct_) {
+      // A place's number is its location's, so that the frames can be handed over as they are.
+      std::vector<Profile::Range> ranges;
+      ranges.reserve(table.stacks());
+      uint32_t begin = 0;
+      for (uint32_t stack = 0; stack < table.stacks(); ++stack) {
+        const auto count = static_cast<uint32_t>(table.Stack(stack).size());
+        ranges.push_back({begin, count});
+        begin += count;
+        stacks_.push_back(stack);
+      }
+      builder_.AppendStacks(table.TakeFrames(), std::move(ranges));
+      return;
+    }
+    std::vector<LocationId> frames;
+    for (uint32_t stack = 0; stack < table.stacks(); ++stack) {
+      frames.clear();
+      for (const uint32_t place : table.Stack(stack)) frames.push_back(locations_[place]);
+      stacks_.push_back(builder_.Stack(frames));
+    }
+  }
+
   void AddRows() {
     const std::vector<LabelSetId> label_sets = AddLabelSets();
-    std::vector<StackId> stacks(input_.table.stacks(), kNoId);
-    std::vector<LocationId> frames;
     std::vector<int64_t> values(builder_.profile().sample_types.size());
+    builder_.profile().samples.reserve(input_.table.rows().size());
+    builder_.profile().values.reserve(input_.table.rows().size() * values.size());
     for (const Row& row : input_.table.rows()) {
-      StackId& stack = stacks[row.stack];
-      if (stack == kNoId) {
-        frames.clear();
-        for (const uint32_t place : input_.table.Stack(row.stack))
-          frames.push_back(locations_[place]);
-        stack = distinct_ ? builder_.AppendStack(frames) : builder_.Stack(frames);
-      }
       std::ranges::fill(values, 0);
       values[0] = Saturated(row.samples);
       values[type_of_event_[row.event]] = Saturated(row.weight);
-      const Profile::Sample sample{stack, label_sets[row.labels]};
+      const Profile::Sample sample{stacks_[row.stack], label_sets[row.labels]};
       if (distinct_ && distinct_rows_) {
         builder_.AppendRow(sample, values);
       } else {
@@ -104,14 +136,23 @@ class Assembly {
       for (const uint32_t place : table.Stack(stack))
         frames_of_place[place] += samples_of_stack[stack];
     }
+    std::map<std::pair<const CodeObject*, SymbolMiss>, uint64_t> unsymbolized;
+    std::pair<const CodeObject*, SymbolMiss> last;
+    uint64_t* frames_of_last = nullptr;
     for (size_t place = 0; place < frames_of_place.size(); ++place) {
       const SymbolMiss miss = resolver_.places()[place].miss;
       if (miss == SymbolMiss::kNone) {
         quality->frames_symbolized += frames_of_place[place];
-      } else {
-        quality->frames_unsymbolized[{table.places()[place].object->path,
-                                      std::string(SymbolMissName(miss))}] += frames_of_place[place];
+        continue;
       }
+      const std::pair key(table.places()[place].object, miss);
+      if (frames_of_last == nullptr || key != last) frames_of_last = &unsymbolized[key];
+      last = key;
+      *frames_of_last += frames_of_place[place];
+    }
+    for (const auto& [key, frames] : unsymbolized) {
+      quality->frames_unsymbolized[{key.first->path, std::string(SymbolMissName(key.second))}] +=
+          frames;
     }
   }
 
@@ -143,6 +184,7 @@ class Assembly {
   ProfileBuilder& builder_;
   std::vector<MappingId> mappings_;    // by CodeObject::index
   std::vector<LocationId> locations_;  // by place
+  std::vector<StackId> stacks_;        // by stack of the table
   std::vector<size_t> type_of_event_;
   bool distinct_ = false;
   bool distinct_rows_ = false;
@@ -155,8 +197,9 @@ Profile AssembleProfile(const AssemblyInput& input, PlaceResolver* resolver, Qua
   assembly.AddMappings();
   assembly.AddLocations();
   assembly.AddSampleTypes();
-  assembly.AddRows();
   assembly.CountFrames(quality);
+  assembly.AddStacks();
+  assembly.AddRows();
   return resolver->builder().Finish();
 }
 

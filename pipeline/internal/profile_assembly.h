@@ -20,7 +20,7 @@ struct EventColumn {
 
 // What the samples' labels are, by the label ids of StackTable rows; in terms of `labels`' own strings.
 struct AssemblyInput {
-  const StackTable& table;
+  StackTable& table;      // its frames move into the profile
   const Profile& labels;  // label_sets[i] is what Row::labels == i means
   std::span<const EventColumn> columns;
 };

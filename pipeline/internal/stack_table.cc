@@ -1,47 +1,70 @@
 #include "pipeline/internal/stack_table.h"
 
+#include <utility>
+
+#include "base/hash.h"
+
 namespace ptarmigan::internal {
 
 uint32_t StackTable::InternPlace(const Place& place, uint64_t variant) {
-  const auto [found, is_new] =
-      place_index_.try_emplace(PlaceKey{place.object->index, place.position, variant},
-                               static_cast<uint32_t>(places_.size()));
-  if (is_new) places_.push_back(place);
-  return found->second;
+  const auto next = static_cast<uint32_t>(places_.size());
+  const uint32_t object = place.object->index;
+  uint32_t found = 0;
+  if (variant == 0) {
+    found = place_index_.FindOrInsert({place.position, object}, next);
+  } else {
+    const uint64_t words[] = {place.position, variant};
+    found =
+        variant_index_.FindOrInsert({HashBytes64(std::as_bytes(std::span(words))), object}, next);
+  }
+  if (found == next) places_.push_back(place);
+  return found;
 }
 
 uint32_t StackTable::InternStack(std::span<const uint32_t> places) {
-  const auto [found, is_new] = stack_index_.try_emplace(HashBytes128(std::as_bytes(places)),
-                                                        static_cast<uint32_t>(stacks()));
-  if (is_new) {
+  const auto next = static_cast<uint32_t>(stacks_.size());
+  const Hash128 hash = HashBytes128(std::as_bytes(places));
+  const uint32_t found =
+      stack_index_.FindOrInsert({hash.low, static_cast<uint32_t>(hash.high)}, next);
+  if (found == next) {
+    stacks_.push_back({.begin = frames_.size(), .count = static_cast<uint32_t>(places.size())});
     frames_.insert(frames_.end(), places.begin(), places.end());
-    stack_begin_.push_back(frames_.size());
   }
-  return found->second;
+  return found;
 }
 
 void StackTable::Add(uint32_t stack, uint32_t labels, uint32_t event, uint64_t weight) {
-  const auto [found, is_new] = row_index_.try_emplace(RowKey{uint64_t{stack} << 32 | labels, event},
-                                                      static_cast<uint32_t>(rows_.size()));
-  if (is_new) rows_.push_back({.stack = stack, .labels = labels, .event = event});
-  Row& row = rows_[found->second];
+  const auto next = static_cast<uint32_t>(rows_.size());
+  uint32_t& first = stacks_[stack].first_row;
+  uint32_t found = first;
+  if (first == kNoRow) {
+    first = found = next;
+  } else if (rows_[first].labels != labels || rows_[first].event != event) {
+    found = row_index_.FindOrInsert({uint64_t{stack} << 32 | labels, event}, next);
+  }
+  if (found == next) rows_.push_back({.stack = stack, .labels = labels, .event = event});
+  Row& row = rows_[found];
   ++row.samples;
   if (__builtin_add_overflow(row.weight, weight, &row.weight)) row.weight = UINT64_MAX;
 }
 
+LargeVector<uint32_t> StackTable::TakeFrames() {
+  for (StackEntry& stack : stacks_) stack.count = 0;
+  return std::move(frames_);
+}
+
 void StackTable::Seal() {
-  decltype(place_index_)().swap(place_index_);
-  decltype(stack_index_)().swap(stack_index_);
-  decltype(row_index_)().swap(row_index_);
+  place_index_.Clear();
+  variant_index_.Clear();
+  stack_index_.Clear();
+  row_index_.Clear();
 }
 
 size_t StackTable::MemoryBytes() const {
-  // Index entries: key, value and about a quarter of empty slots.
-  const size_t per_place = sizeof(Place) + (sizeof(PlaceKey) + sizeof(uint32_t)) * 5 / 4;
-  const size_t per_stack = sizeof(size_t) + (sizeof(Hash128) + sizeof(uint32_t)) * 5 / 4;
-  const size_t per_row = sizeof(Row) + (sizeof(RowKey) + sizeof(uint32_t)) * 5 / 4;
-  return places_.size() * per_place + stacks() * per_stack + frames_.size() * sizeof(uint32_t) +
-         rows_.size() * per_row;
+  return places_.size() * sizeof(Place) + stacks_.size() * sizeof(StackEntry) +
+         frames_.size() * sizeof(uint32_t) + rows_.size() * sizeof(Row) +
+         place_index_.MemoryBytes() + variant_index_.MemoryBytes() + stack_index_.MemoryBytes() +
+         row_index_.MemoryBytes();
 }
 
 }  // namespace ptarmigan::internal

@@ -3,13 +3,12 @@
 // here grows with the number of samples.
 #pragma once
 
-#include <absl/container/flat_hash_map.h>
-
 #include <cstdint>
 #include <span>
 #include <vector>
 
-#include "base/hash.h"
+#include "base/compact_index.h"
+#include "base/large_pages.h"
 #include "model/address_space.h"
 
 namespace ptarmigan::internal {
@@ -38,48 +37,40 @@ class StackTable {
   uint32_t InternPlace(const Place& place, uint64_t variant = 0);
   // Leaf first.
   uint32_t InternStack(std::span<const uint32_t> places);
+  // `stack` is one that InternStack gave out.
   void Add(uint32_t stack, uint32_t labels, uint32_t event, uint64_t weight);
 
-  const std::vector<Place>& places() const { return places_; }
-  size_t stacks() const { return stack_begin_.size() - 1; }
+  const LargeVector<Place>& places() const { return places_; }
+  size_t stacks() const { return stacks_.size(); }
   std::span<const uint32_t> Stack(uint32_t stack) const {
-    return std::span(frames_).subspan(stack_begin_[stack],
-                                      stack_begin_[stack + 1] - stack_begin_[stack]);
+    return std::span(frames_).subspan(stacks_[stack].begin, stacks_[stack].count);
   }
-  const std::vector<Row>& rows() const { return rows_; }
+  const LargeVector<Row>& rows() const { return rows_; }
+  // The frames of all stacks, one after the other; the stacks are empty afterwards, and nothing may be added.
+  LargeVector<uint32_t> TakeFrames();
   // Nothing is added any more: frees what only finding equal things needed.
   void Seal();
-  // What the table holds on to, roughly (vectors may have reserved up to twice that).
+  // What the table holds on to (vectors may have reserved up to twice that).
   size_t MemoryBytes() const;
 
  private:
-  struct PlaceKey {
-    uint32_t object;
-    uint64_t position;
-    uint64_t variant;
-    bool operator==(const PlaceKey&) const = default;
-    template <typename H>
-    friend H AbslHashValue(H state, const PlaceKey& key) {
-      return H::combine(std::move(state), key.object, key.position, key.variant);
-    }
-  };
-  struct RowKey {
-    uint64_t stack_and_labels;
-    uint32_t event;
-    bool operator==(const RowKey&) const = default;
-    template <typename H>
-    friend H AbslHashValue(H state, const RowKey& key) {
-      return H::combine(std::move(state), key.stack_and_labels, key.event);
-    }
+  static constexpr uint32_t kNoRow = UINT32_MAX;
+  struct StackEntry {
+    uint64_t begin = 0;  // into frames_
+    uint32_t count = 0;
+    uint32_t first_row = kNoRow;
   };
 
-  std::vector<Place> places_;
-  absl::flat_hash_map<PlaceKey, uint32_t> place_index_;
-  std::vector<uint32_t> frames_;
-  std::vector<size_t> stack_begin_ = {0};
-  absl::flat_hash_map<Hash128, uint32_t, Hash128Hasher> stack_index_;
-  std::vector<Row> rows_;
-  absl::flat_hash_map<RowKey, uint32_t> row_index_;
+  LargeVector<Place> places_;
+  CompactIndex place_index_;    // (position, object)
+  CompactIndex variant_index_;  // (hash of position and variant, object)
+  LargeVector<uint32_t> frames_;
+  LargeVector<StackEntry> stacks_;
+  CompactIndex stack_index_;  // 96 bits of the frames' hash
+  LargeVector<Row> rows_;
+  // (stack and labels, event) of the rows that are not their stack's first: most stacks have one row, which is found
+  // without a look-up.
+  CompactIndex row_index_;
 };
 
 }  // namespace ptarmigan::internal

@@ -221,8 +221,8 @@ TEST_F(SamplePipelineTest, CutsChainsAtItsBound) {
 
 TEST_F(SamplePipelineTest, LosesSamplesWithAReasonAtItsMemoryBound) {
   Map(1, 0x10000, 0x100000, 0, "/bin/app");
-  for (uint64_t i = 0; i < 100; ++i) Sample(1, {kContextUser, 0x10010 + i * 16});
-  const Profile profile = Run({.memory_bytes_max = 2000});
+  for (uint64_t i = 0; i < 10'000; ++i) Sample(1, {kContextUser, 0x10010 + i * 16});
+  const Profile profile = Run({.memory_bytes_max = 200'000});
   EXPECT_GT(profile.losses.Lost(LossStage::kBuild, LossReason::kLimit), 0U);
   EXPECT_GT(profile.losses.kept(), 0U);
 }

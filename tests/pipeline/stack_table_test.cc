@@ -29,13 +29,31 @@ TEST(StackTable, KeepsTheEmptyStack) {
 
 TEST(StackTable, AddsUpRowsPerEventAndSaturates) {
   StackTable table;
-  table.Add(0, 0, 0, 5);
-  table.Add(0, 0, 0, UINT64_MAX);
-  table.Add(0, 0, 1, 3);
+  const uint32_t stack = table.InternStack({});
+  table.Add(stack, 0, 0, 5);
+  table.Add(stack, 0, 0, UINT64_MAX);
+  table.Add(stack, 0, 1, 3);
   ASSERT_EQ(table.rows().size(), 2U);
   EXPECT_EQ(table.rows()[0].samples, 2U);
   EXPECT_EQ(table.rows()[0].weight, UINT64_MAX);
   EXPECT_EQ(table.rows()[1].weight, 3U);
+}
+
+TEST(StackTable, FindsEveryRowOfAStackAgain) {
+  StackTable table;
+  const uint32_t stack = table.InternStack({});
+  const uint32_t other = table.InternStack(std::vector<uint32_t>{1});
+  constexpr uint32_t kLabels = 3000;
+  for (int round = 0; round < 2; ++round) {
+    for (uint32_t labels = 0; labels < kLabels; ++labels) {
+      for (uint32_t event = 0; event < 2; ++event) {
+        table.Add(stack, labels, event, 1);
+        table.Add(other, labels, event, 1);
+      }
+    }
+  }
+  ASSERT_EQ(table.rows().size(), size_t{kLabels} * 4);
+  for (const Row& row : table.rows()) EXPECT_EQ(row.samples, 2U);
 }
 
 TEST(StackTable, SealKeepsWhatWasAdded) {
@@ -46,7 +64,7 @@ TEST(StackTable, SealKeepsWhatWasAdded) {
   table.Add(stack, 0, 0, 1);
   const size_t before = table.MemoryBytes();
   table.Seal();
-  EXPECT_EQ(table.MemoryBytes(), before);
+  EXPECT_LE(table.MemoryBytes(), before);
   EXPECT_EQ(table.Stack(stack).size(), 1U);
   EXPECT_EQ(table.rows().size(), 1U);
 }
