@@ -5,6 +5,7 @@
 
 #include <fstream>
 #include <map>
+#include <random>
 
 #include "base/str_format.h"
 #include "pipeline/import.h"
@@ -212,11 +213,83 @@ TEST_F(SamplePipelineTest, LabelsFollowTheThreadsName) {
 TEST_F(SamplePipelineTest, CutsChainsAtItsBound) {
   Map(1, 0x10000, 0x100000, 0, "/bin/app");
   std::vector<uint64_t> chain = {kContextUser};
-  for (uint64_t i = 0; i <= SamplePipeline::kFramesMax; ++i) chain.push_back(0x10010 + i * 16);
+  for (uint64_t i = 0; i <= SamplePipeline::SamplePipeline::kFramesMax; ++i)
+    chain.push_back(0x10010 + i * 16);
   Sample(1, chain);
   const Profile profile = Run();
-  EXPECT_EQ(Frames(profile, 0).size(), SamplePipeline::kFramesMax);
+  EXPECT_EQ(Frames(profile, 0).size(), SamplePipeline::SamplePipeline::kFramesMax);
   EXPECT_EQ(Label(profile, 0, "stack_end"), "frame_limit");
+}
+
+// What Frames says of a chain of user addresses in "/bin/app", mapped at 0x10000.
+std::vector<std::string> ExpectedFrames(const std::vector<uint64_t>& chain) {
+  std::vector<std::string> frames;
+  for (size_t i = 1; i < chain.size(); ++i) {
+    frames.push_back(StrFormat("/bin/app+0x{:x}", chain[i] - 0x10000 - (i > 1 ? 1 : 0)));
+  }
+  return frames;
+}
+
+TEST_F(SamplePipelineTest, ReadsEveryChainOfAThreadAloneWhateverItShares) {
+  Map(1, 0x10000, 0x100000, 0, "/bin/app");
+  std::mt19937 random(1);
+  std::vector<uint64_t> stack;  // outermost first
+  std::vector<std::vector<uint64_t>> chains;
+  for (int i = 0; i < 2000; ++i) {
+    // Calls and returns; sometimes nothing is left, sometimes nothing changes but the leaf.
+    stack.resize(stack.size() - std::min<size_t>(stack.size(), random() % 8));
+    for (size_t calls = random() % 8; calls > 0; --calls) {
+      stack.push_back(0x10010 + random() % 16 * 16);
+    }
+    std::vector<uint64_t> chain = {kContextUser, 0x20000 + static_cast<uint64_t>(i)};
+    chain.insert(chain.end(), stack.rbegin(), stack.rend());
+    chains.push_back(chain);
+    Sample(1, chain);
+  }
+  const Profile profile = Run();
+  ASSERT_EQ(profile.samples.size(), chains.size());
+  for (size_t i = 0; i < chains.size(); ++i) {
+    ASSERT_EQ(Frames(profile, i), ExpectedFrames(chains[i])) << i;
+  }
+}
+
+TEST_F(SamplePipelineTest, PlacesSharedCallersAnewAfterTheMappingsChanged) {
+  Map(1, 0x10000, 0x1000, 0, "/bin/app");
+  Sample(1, {kContextUser, 0x10010, 0x10020, 0x10030});
+  Map(1, 0x10000, 0x1000, 0x4000, "/bin/app");
+  Sample(1, {kContextUser, 0x10011, 0x10020, 0x10030});
+  const Profile profile = Run();
+  EXPECT_THAT(Frames(profile, 0), ElementsAre("/bin/app+0x10", "/bin/app+0x1f", "/bin/app+0x2f"));
+  EXPECT_THAT(Frames(profile, 1),
+              ElementsAre("/bin/app+0x4011", "/bin/app+0x401f", "/bin/app+0x402f"));
+}
+
+TEST_F(SamplePipelineTest, SharesNoCallersAcrossTheKernelsPart) {
+  Map(-1, kKernelAddress, 0x1000000, kKernelAddress, "[kernel.kallsyms]_text");
+  Map(1, 0x10000, 0x1000, 0, "/bin/app");
+  Sample(1, {kContextUser, 0x10010, 0x10020, 0x10030});
+  Sample(1, {kContextKernel, kKernelAddress + 0x10, kContextUser, 0x10020, 0x10030});
+  Sample(1, {kContextUser, 0x10020, 0x10030});
+  const Profile profile = Run();
+  EXPECT_THAT(Frames(profile, 1),
+              ElementsAre(StrFormat("[kernel.kallsyms]_text+0x{:x}", kKernelAddress + 0x10),
+                          "/bin/app+0x20", "/bin/app+0x2f"));
+  EXPECT_THAT(Frames(profile, 2), ElementsAre("/bin/app+0x20", "/bin/app+0x2f"));
+}
+
+TEST_F(SamplePipelineTest, KeepsTheLimitOfFramesWithSharedCallers) {
+  Map(1, 0x10000, 0x100000, 0, "/bin/app");
+  std::vector<uint64_t> chain = {kContextUser, 0x10010};
+  while (chain.size() < SamplePipeline::kFramesMax + 1) chain.push_back(0x10020);
+  Sample(1, chain);
+  chain.insert(chain.begin() + 2, 0x10030);  // one too many
+  Sample(1, chain);
+  const Profile profile = Run();
+  ASSERT_EQ(profile.samples.size(), 2U);
+  EXPECT_EQ(Frames(profile, 0).size(), size_t{SamplePipeline::kFramesMax});
+  EXPECT_EQ(Label(profile, 0, "stack_end"), "");
+  EXPECT_EQ(Frames(profile, 1).size(), size_t{SamplePipeline::kFramesMax});
+  EXPECT_EQ(Label(profile, 1, "stack_end"), "frame_limit");
 }
 
 TEST_F(SamplePipelineTest, LosesSamplesWithAReasonAtItsMemoryBound) {
