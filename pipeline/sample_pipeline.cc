@@ -132,8 +132,11 @@ class SamplePipeline::Impl {
   void AppendLeafCaller(const CapturedSample& sample, Process& process);
   // False if no mapping covers the address (it is kept in a catch-all object).
   bool AppendPlace(Process& process, CpuMode mode, uint64_t address, bool is_caller);
-  // Puts the place on the stack being made; new ones go to the resolver.
-  void InternPlace(const CodeObject* object, uint64_t position);
+  // The stack made so far; the next one starts empty.
+  uint32_t TakeStack();
+  // Numbers the places that AppendPlace has found since; new ones go to the resolver.
+  void NumberPlaces();
+  size_t Depth() const { return places_.size() + found_places_.size(); }
   // What distinguishes the code at a JIT address at the sample's time from other code there.
   uint64_t JitVariant(const internal::Place& place);
   LoadHints HintsOf(const CodeObject& object) const;
@@ -158,7 +161,10 @@ class SamplePipeline::Impl {
   std::array<RecentCallers, kRecentCallers> recent_callers_;
   FoundLabels last_labels_;
   absl::flat_hash_map<LabelKey, LabelSetId> label_cache_;
-  std::vector<uint32_t> places_;  // scratch: the stack being made, leaf first
+  // Scratch: the stack being made, leaf first, and those of its places that have no number yet. They get it together,
+  // so that the table's memory is fetched for all of them at once.
+  std::vector<uint32_t> places_;
+  std::vector<internal::Place> found_places_;
   std::vector<Profile::Label> labels_;
   bool kernel_used_ = false;
   std::vector<std::pair<int32_t, std::string>> jit_dumps_of_live_;  // pid, path: read at the end
@@ -219,7 +225,6 @@ FoundStack SamplePipeline::Impl::FindStack(const CapturedSample& sample, Process
 
 FoundStack SamplePipeline::Impl::FindStackByUnwinding(const CapturedSample& sample,
                                                       Process& process) {
-  places_.clear();
   if (sample.has_chain) {
     AppendChain(sample, process, /*kernel_only=*/true);
   } else if (sample.cpumode == CpuMode::kKernel) {
@@ -227,27 +232,25 @@ FoundStack SamplePipeline::Impl::FindStackByUnwinding(const CapturedSample& samp
   }
   const internal::UserUnwinder::Walk walk = unwinder_.Unwind(sample, process);
   for (const WalkedFrame& frame : walk.frames) {
-    if (places_.size() >= kFramesMax) break;
+    if (Depth() >= kFramesMax) break;
     AppendPlace(process, CpuMode::kUser, frame.pc.value, frame.is_return_address);
   }
-  return {table_.InternStack(places_), walk.origin, walk.end};
+  return {TakeStack(), walk.origin, walk.end};
 }
 
 FoundStack SamplePipeline::Impl::FindStackByChain(const CapturedSample& sample, Process& process) {
   const bool by_lbr = sample.has_branches && unwinder_.IsLbrCallStack(sample.event);
   if (!sample.has_chain && !by_lbr) {
-    places_.clear();
     StackEnd end = StackEnd::kComplete;
     if (sample.has_ip && !AppendPlace(process, sample.cpumode, sample.ip.value, false)) {
       end = StackEnd::kNoMapping;
     }
-    return {table_.InternStack(places_), StackOrigin::kNone, end};
+    return {TakeStack(), StackOrigin::kNone, end};
   }
   if (by_lbr) {
-    places_.clear();
     AppendChain(sample, process, /*kernel_only=*/true);
     AppendLbrStack(sample, process);
-    return {table_.InternStack(places_), StackOrigin::kLbr, StackEnd::kComplete};
+    return {TakeStack(), StackOrigin::kLbr, StackEnd::kComplete};
   }
   // The same addresses in the same address spaces give the same stack.
   // (Unless a JIT compiler moves code about: then time is part of the place.)
@@ -265,9 +268,8 @@ FoundStack SamplePipeline::Impl::FindStackByChain(const CapturedSample& sample, 
   CachedChain& cached = chain_cache_[key.low % kChainCacheSlots];
   if (cached.key == key) return cached.stack;
 
-  places_.clear();
   const StackEnd end = AppendChain(sample, process, /*kernel_only=*/false);
-  const FoundStack found{table_.InternStack(places_), StackOrigin::kKernelChain, end};
+  const FoundStack found{TakeStack(), StackOrigin::kKernelChain, end};
   cached = {key, found};
   return found;
 }
@@ -297,12 +299,12 @@ StackEnd SamplePipeline::Impl::AppendChain(const CapturedSample& sample, Process
     if (kernel_only && mode != CpuMode::kKernel) continue;
     if (mode == CpuMode::kUser && !exact && !is_leaf && callers_at == chain.size()) {
       callers_at = i;
-      places_at = places_.size();
+      places_at = Depth();
       recent = &recent_callers_[static_cast<uint32_t>(sample.identity.tid) % kRecentCallers];
       shared_at = chain.size() - SharedCallers(*recent, chain.subspan(i), process);
       if (i == shared_at) break;
     }
-    if (places_.size() >= kFramesMax) return StackEnd::kFrameLimit;
+    if (Depth() >= kFramesMax) return StackEnd::kFrameLimit;
     // The first address repeats the sample's own, which is the more precise one where they differ.
     const uint64_t address = is_leaf && sample.has_ip ? sample.ip.value : entry;
     const bool mapped = AppendPlace(process, mode, address, !exact);
@@ -312,6 +314,7 @@ StackEnd SamplePipeline::Impl::AppendChain(const CapturedSample& sample, Process
     end = mapped || is_leaf ? StackEnd::kComplete : StackEnd::kNoMapping;
   }
   if (callers_at < chain.size()) {
+    NumberPlaces();
     if (shared_at < chain.size()) {
       const size_t shared = chain.size() - shared_at;
       places_.insert(places_.end(), recent->places.end() - static_cast<ptrdiff_t>(shared),
@@ -327,7 +330,7 @@ StackEnd SamplePipeline::Impl::AppendChain(const CapturedSample& sample, Process
     AppendPlace(process, sample.cpumode, sample.ip.value, false);
   }
   const uint16_t limit = description_.events[sample.event].attr.sample_max_stack;
-  if (limit > 0 && places_.size() >= limit) end = StackEnd::kFrameLimit;
+  if (limit > 0 && Depth() >= limit) end = StackEnd::kFrameLimit;
   return end;
 }
 
@@ -341,7 +344,7 @@ size_t SamplePipeline::Impl::SharedCallers(const RecentCallers& recent,
   const auto [ours, theirs] = std::mismatch(addresses.rbegin(), addresses.rend(),
                                             recent.addresses.rbegin(), recent.addresses.rend());
   const auto shared = static_cast<size_t>(ours - addresses.rbegin());
-  return places_.size() + addresses.size() <= kFramesMax ? shared : 0;
+  return Depth() + addresses.size() <= kFramesMax ? shared : 0;
 }
 
 void SamplePipeline::Impl::AppendLbrStack(const CapturedSample& sample, Process& process) {
@@ -356,7 +359,7 @@ void SamplePipeline::Impl::AppendLbrStack(const CapturedSample& sample, Process&
   }
   if (user_ip != 0) AppendPlace(process, CpuMode::kUser, user_ip, false);
   for (const BranchRecord& branch : sample.branches) {
-    if (places_.size() >= kFramesMax) return;
+    if (Depth() >= kFramesMax) return;
     AppendPlace(process, CpuMode::kUser, branch.from, false);
   }
 }
@@ -379,27 +382,38 @@ bool SamplePipeline::Impl::AppendPlace(Process& process, CpuMode mode, uint64_t 
   const VirtAddr looked_up{is_caller && address > 0 ? address - 1 : address};
   const CodeMapping* mapping = processes_.Lookup(process, looked_up, mode);
   if (mapping == nullptr) {
-    InternPlace(processes_.objects().Unmapped(mode), address);
+    found_places_.push_back({.object = processes_.objects().Unmapped(mode), .position = address});
     return false;
   }
   const CodeObject& object = *mapping->object;
   const uint64_t position =
       HasFilePositions(object) ? mapping->ToFileOffset(looked_up).value : looked_up.value;
-  InternPlace(mapping->object, position);
+  found_places_.push_back({.object = &object, .position = position});
   return true;
 }
 
-void SamplePipeline::Impl::InternPlace(const CodeObject* object, uint64_t position) {
-  internal::Place place{.object = object, .position = position};
-  uint64_t variant = 0;
-  if (object->kind == CodeObject::Kind::kAnonymous && jit_dump_pids_.contains(object->pid)) {
-    place.time_ns = sample_time_ns_;
-    variant = JitVariant(place);
+uint32_t SamplePipeline::Impl::TakeStack() {
+  NumberPlaces();
+  const uint32_t stack = table_.InternStack(places_);
+  places_.clear();
+  return stack;
+}
+
+void SamplePipeline::Impl::NumberPlaces() {
+  for (const internal::Place& place : found_places_) table_.Prefetch(place);
+  for (internal::Place& place : found_places_) {
+    uint64_t variant = 0;
+    if (place.object->kind == CodeObject::Kind::kAnonymous &&
+        jit_dump_pids_.contains(place.object->pid)) {
+      place.time_ns = sample_time_ns_;
+      variant = JitVariant(place);
+    }
+    const size_t known = table_.places().size();
+    const uint32_t index = table_.InternPlace(place, variant);
+    places_.push_back(index);
+    if (index == known) resolver_.Add(index, place, HintsOf(*place.object));
   }
-  const size_t known = table_.places().size();
-  const uint32_t index = table_.InternPlace(place, variant);
-  places_.push_back(index);
-  if (index == known) resolver_.Add(index, place, HintsOf(*object));
+  found_places_.clear();
 }
 
 LoadHints SamplePipeline::Impl::HintsOf(const CodeObject& object) const {

@@ -94,10 +94,11 @@ void PlaceResolver::Resolve(const Batch& batch) {
   }
   std::ranges::sort(order_, {}, [](const auto& one) { return one.first; });
   named_.resize(places);
-  for (const auto& [key, request] : order_) {
-    ResolvePlace(request->place, &named_[request->index]);
+  for (size_t i = 0; i < order_.size(); ++i) {
+    if (i % kTrimPlaces == 0) symbolizer_.TrimMemory(kSymbolBytesMax);
+    const Request& request = *order_[i].second;
+    ResolvePlace(request.place, &named_[request.index]);
   }
-  symbolizer_.TrimMemory(kSymbolBytesMax);
 }
 
 void PlaceResolver::LoadNewObjects(const Batch& batch) {

@@ -54,7 +54,8 @@ class PlaceResolver {
   static constexpr size_t kBatchPlaces = 1024;
   // Batches that wait; Add blocks beyond.
   static constexpr size_t kBatchesMax = 256;
-  // What symbol tables may keep from one batch to the next.
+  // What symbol tables may keep; looked at once in so many places, which at worst need 64 KiB each.
+  static constexpr size_t kTrimPlaces = 256;
   static constexpr size_t kSymbolBytesMax = size_t{24} << 20;
 
   // With `in_background` false everything happens in Finish: for sources that bring build ids at their end.

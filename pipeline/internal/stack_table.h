@@ -35,6 +35,10 @@ class StackTable {
  public:
   // `variant` tells code apart that stood at one address at different times; 0 where there is only one.
   uint32_t InternPlace(const Place& place, uint64_t variant = 0);
+  // For places that InternPlace is about to be called for, one after the other.
+  void Prefetch(const Place& place) const {
+    place_index_.Prefetch({place.position, place.object->index});
+  }
   // Leaf first.
   uint32_t InternStack(std::span<const uint32_t> places);
   // `stack` is one that InternStack gave out.
