@@ -152,7 +152,8 @@ class ColumnPacker {
       : reader_(bytes, size), arena_(arena) {}
 
   // All values are at most `value_max`, or it is damaged.
-  bool Read(size_t count, Kind kind, Column* column, uint32_t value_max = UINT32_MAX) {
+  template <Kind kKind>
+  bool Read(size_t count, Column* column, uint32_t value_max = UINT32_MAX) {
     if (reader_.SkipZeros(count)) {
       *column = Column();
       return true;
@@ -163,9 +164,11 @@ class ColumnPacker {
     uint32_t largest = 0;
     uint32_t sum = 0;
     for (uint32_t& value : values) {
-      if (kind == Kind::kDifferences) value = sum += UnZigZag(value);
-      if (kind == Kind::kRising && __builtin_add_overflow(sum, value, &sum)) return false;
-      if (kind == Kind::kRising) value = sum;
+      if constexpr (kKind == Kind::kDifferences) value = sum += UnZigZag(value);
+      if constexpr (kKind == Kind::kRising) {
+        if (__builtin_add_overflow(sum, value, &sum)) return false;
+        value = sum;
+      }
       smallest = std::min(smallest, value);
       largest = std::max(largest, value);
     }
@@ -282,23 +285,23 @@ struct SymbolTable::Directory {
 bool SymbolTable::CodePage::DecodeNodes(ColumnPacker* packer, uint32_t count, bool with_pieces) {
   size_t inlined = 0;
   if (!packer->ReadParents(count, &parents, &calls_before, &inlined) ||
-      !packer->Read(count, Kind::kDifferences, &functions)) {
+      !packer->Read<Kind::kDifferences>(count, &functions)) {
     return false;
   }
   const size_t outermost = count - inlined;
   has_pieces = with_pieces;
   if (with_pieces) {
-    if (!packer->Read(outermost, Kind::kPlain, &piece_starts) ||
-        !packer->Read(outermost, Kind::kPlain, &piece_bytes)) {
+    if (!packer->Read<Kind::kPlain>(outermost, &piece_starts) ||
+        !packer->Read<Kind::kPlain>(outermost, &piece_bytes)) {
       return false;
     }
   } else if (!packer->Skip(outermost) || !packer->Skip(outermost)) {
     return false;
   }
-  return packer->Read(inlined, Kind::kDifferences, &call_files) &&
-         packer->Read(inlined, Kind::kDifferences, &call_lines) &&
-         packer->Read(inlined, Kind::kPlain, &call_columns) &&
-         packer->Read(inlined, Kind::kPlain, &call_discriminators);
+  return packer->Read<Kind::kDifferences>(inlined, &call_files) &&
+         packer->Read<Kind::kDifferences>(inlined, &call_lines) &&
+         packer->Read<Kind::kPlain>(inlined, &call_columns) &&
+         packer->Read<Kind::kPlain>(inlined, &call_discriminators);
 }
 
 bool SymbolTable::CodePage::Decode(Bytes file, const PageEntry& entry, bool with_pieces,
@@ -316,14 +319,14 @@ bool SymbolTable::CodePage::Decode(Bytes file, const PageEntry& entry, bool with
   ColumnPacker packer(raw->data() + header.position(), header.remaining(), arena);
   if (!DecodeNodes(&packer, node_count, with_pieces) ||
       !packer.ReadStarts(segment_count, &segment_starts) ||
-      !packer.Read(segment_count, Kind::kDifferences, &segment_nodes, node_count)) {
+      !packer.Read<Kind::kDifferences>(segment_count, &segment_nodes, node_count)) {
     return false;
   }
   return packer.ReadStarts(line_count, &line_starts) &&
-         packer.Read(line_count, Kind::kDifferences, &files) &&
-         packer.Read(line_count, Kind::kDifferences, &lines) &&
-         packer.Read(line_count, Kind::kPlain, &columns) &&
-         packer.Read(line_count, Kind::kPlain, &discriminators) && packer.remaining() == 0;
+         packer.Read<Kind::kDifferences>(line_count, &files) &&
+         packer.Read<Kind::kDifferences>(line_count, &lines) &&
+         packer.Read<Kind::kPlain>(line_count, &columns) &&
+         packer.Read<Kind::kPlain>(line_count, &discriminators) && packer.remaining() == 0;
 }
 
 bool SymbolTable::FunctionPage::Decode(Bytes file, const PageEntry& entry, uint32_t functions,
@@ -332,10 +335,10 @@ bool SymbolTable::FunctionPage::Decode(Bytes file, const PageEntry& entry, uint3
   if (!raw) return false;
   ColumnPacker packer(raw->data(), raw->size(), arena);
   count = functions;
-  return packer.Read(count, Kind::kDifferences, &system_names) &&
-         packer.Read(count, Kind::kPlain, &names) &&
-         packer.Read(count, Kind::kDifferences, &files) &&
-         packer.Read(count, Kind::kPlain, &start_lines);
+  return packer.Read<Kind::kDifferences>(count, &system_names) &&
+         packer.Read<Kind::kPlain>(count, &names) &&
+         packer.Read<Kind::kDifferences>(count, &files) &&
+         packer.Read<Kind::kPlain>(count, &start_lines);
 }
 
 bool SymbolTable::StringPage::Decode(Bytes file, const PageEntry& entry, uint32_t strings,
@@ -345,7 +348,7 @@ bool SymbolTable::StringPage::Decode(Bytes file, const PageEntry& entry, uint32_
   if (!Unpacker::OfThisThread().Unpack(file, entry, raw)) return false;
   ColumnPacker packer(raw.data(), entry.raw_bytes, arena);
   count = strings;
-  if (!packer.Read(count, Kind::kRising, &ends)) return false;
+  if (!packer.Read<Kind::kRising>(count, &ends)) return false;
   text = reinterpret_cast<const char*>(raw.data() + (entry.raw_bytes - packer.remaining()));
   return count == 0 || ends[count - 1] <= packer.remaining();
 }
