@@ -25,16 +25,32 @@ namespace {
 using internal::EventColumn;
 using internal::StackTable;
 
-// A stack as the table holds it, with how it was found.
+// A sample's stack: one that the table holds, or the places that lie ready in places_.
 struct FoundStack {
-  uint32_t id = 0;
+  uint32_t id = kNoId;
+  uint32_t likely_row = StackTable::kNoRow;
   StackOrigin origin = StackOrigin::kNone;
   StackEnd end = StackEnd::kComplete;
 };
 
+// A chain that was resolved lately. 96 bits of its hash, and of what its addresses mean.
 struct CachedChain {
-  Hash128 key;  // of the chain and of what its addresses mean
+  uint64_t key = 0;
+  uint32_t key_high = 0;
+  uint32_t stack = kNoId;
+  uint32_t row = StackTable::kNoRow;
+  StackEnd end = StackEnd::kComplete;
+};
+
+// The sample before, whose row is not written yet: the memory for it is on its way while the next one is read.
+struct PendingSample {
+  bool waiting = false;
   FoundStack stack;
+  Hash128 hash;  // of places_, where the stack has no id
+  LabelSetId labels = 0;
+  uint32_t event = 0;
+  uint64_t period = 0;
+  CachedChain* cached = nullptr;  // where to remember the stack
 };
 
 // What makes two samples' label sets equal.
@@ -94,7 +110,7 @@ class SamplePipeline::Impl {
  public:
   // Resolved kernel-made chains that are remembered: each has one place, which the last one takes. Small enough to
   // stay in the processor's cache: what repeats repeats soon.
-  static constexpr size_t kChainCacheSlots = size_t{1} << 14;
+  static constexpr size_t kChainCacheSlots = size_t{1} << 13;
   // Threads whose last callers are remembered.
   static constexpr size_t kRecentCallers = 64;
   static constexpr size_t kLabelCacheMax = size_t{1} << 18;
@@ -121,6 +137,7 @@ class SamplePipeline::Impl {
   LossLedger losses_;
 
  private:
+  void WritePending();
   FoundStack FindStack(const CapturedSample& sample, Process& process);
   FoundStack FindStackByChain(const CapturedSample& sample, Process& process);
   FoundStack FindStackByUnwinding(const CapturedSample& sample, Process& process);
@@ -132,8 +149,6 @@ class SamplePipeline::Impl {
   void AppendLeafCaller(const CapturedSample& sample, Process& process);
   // False if no mapping covers the address (it is kept in a catch-all object).
   bool AppendPlace(Process& process, CpuMode mode, uint64_t address, bool is_caller);
-  // The stack made so far; the next one starts empty.
-  uint32_t TakeStack();
   // Numbers the places that AppendPlace has found since; new ones go to the resolver.
   void NumberPlaces();
   size_t Depth() const { return places_.size() + found_places_.size(); }
@@ -159,6 +174,7 @@ class SamplePipeline::Impl {
   std::vector<EventColumn> columns_;
   std::vector<CachedChain> chain_cache_;
   std::array<RecentCallers, kRecentCallers> recent_callers_;
+  PendingSample pending_;
   FoundLabels last_labels_;
   absl::flat_hash_map<LabelKey, LabelSetId> label_cache_;
   // Scratch: the stack being made, leaf first, and those of its places that have no number yet. They get it together,
@@ -192,6 +208,7 @@ EventColumn& SamplePipeline::Impl::ColumnOf(uint32_t event) {
 }
 
 void SamplePipeline::Impl::OnSample(const CapturedSample& sample) {
+  WritePending();
   losses_.Capture();
   EventColumn& column = ColumnOf(sample.event);
   ++column.total.samples;
@@ -213,9 +230,33 @@ void SamplePipeline::Impl::OnSample(const CapturedSample& sample) {
   losses_.Keep();
   sample_time_ns_ = sample.identity.has_time ? sample.identity.time_ns : internal::Place::kAnyTime;
   const auto [process, thread] = processes_.FindTask(sample.identity.pid, sample.identity.tid);
-  const FoundStack stack = FindStack(sample, process);
-  ++samples_by_stack_end_[static_cast<size_t>(stack.end)];
-  table_.Add(stack.id, FindLabels(sample, process, thread, stack), sample.event, sample.period);
+  pending_.cached = nullptr;
+  pending_.stack = FindStack(sample, process);
+  if (pending_.stack.id == kNoId) {
+    NumberPlaces();
+    pending_.hash = table_.HashOf(places_);
+  } else {
+    table_.PrefetchRow(pending_.stack.likely_row);
+  }
+  ++samples_by_stack_end_[static_cast<size_t>(pending_.stack.end)];
+  pending_.labels = FindLabels(sample, process, thread, pending_.stack);
+  pending_.event = sample.event;
+  pending_.period = sample.period;
+  pending_.waiting = true;
+}
+
+void SamplePipeline::Impl::WritePending() {
+  if (!std::exchange(pending_.waiting, false)) return;
+  uint32_t stack = pending_.stack.id;
+  if (stack == kNoId) {
+    stack = table_.InternStack(places_, pending_.hash);
+    places_.clear();
+  }
+  const uint32_t row = table_.Add(stack, pending_.labels, pending_.event, pending_.period,
+                                  pending_.stack.likely_row);
+  if (pending_.cached == nullptr) return;
+  pending_.cached->stack = stack;
+  pending_.cached->row = row;
 }
 
 FoundStack SamplePipeline::Impl::FindStack(const CapturedSample& sample, Process& process) {
@@ -235,7 +276,7 @@ FoundStack SamplePipeline::Impl::FindStackByUnwinding(const CapturedSample& samp
     if (Depth() >= kFramesMax) break;
     AppendPlace(process, CpuMode::kUser, frame.pc.value, frame.is_return_address);
   }
-  return {TakeStack(), walk.origin, walk.end};
+  return {.origin = walk.origin, .end = walk.end};
 }
 
 FoundStack SamplePipeline::Impl::FindStackByChain(const CapturedSample& sample, Process& process) {
@@ -245,12 +286,12 @@ FoundStack SamplePipeline::Impl::FindStackByChain(const CapturedSample& sample, 
     if (sample.has_ip && !AppendPlace(process, sample.cpumode, sample.ip.value, false)) {
       end = StackEnd::kNoMapping;
     }
-    return {TakeStack(), StackOrigin::kNone, end};
+    return {.origin = StackOrigin::kNone, .end = end};
   }
   if (by_lbr) {
     AppendChain(sample, process, /*kernel_only=*/true);
     AppendLbrStack(sample, process);
-    return {TakeStack(), StackOrigin::kLbr, StackEnd::kComplete};
+    return {.origin = StackOrigin::kLbr, .end = StackEnd::kComplete};
   }
   // The same addresses in the same address spaces give the same stack.
   // (Unless a JIT compiler moves code about: then time is part of the place.)
@@ -262,16 +303,21 @@ FoundStack SamplePipeline::Impl::FindStackByChain(const CapturedSample& sample, 
                              sample.ip.value,
                              static_cast<uint64_t>(sample.cpumode)};
   const uint64_t spaces_hash = HashBytes64(std::as_bytes(std::span(spaces)));
-  Hash128 key = HashBytes128(std::as_bytes(std::span(sample.chain)));
-  key.low ^= spaces_hash;
+  const Hash128 hash = HashBytes128(std::as_bytes(std::span(sample.chain)));
+  const uint64_t key = hash.low ^ spaces_hash;
+  const auto key_high = static_cast<uint32_t>(hash.high);
   if (chain_cache_.empty()) chain_cache_.resize(kChainCacheSlots);
-  CachedChain& cached = chain_cache_[key.low % kChainCacheSlots];
-  if (cached.key == key) return cached.stack;
-
-  const StackEnd end = AppendChain(sample, process, /*kernel_only=*/false);
-  const FoundStack found{TakeStack(), StackOrigin::kKernelChain, end};
-  cached = {key, found};
-  return found;
+  CachedChain& cached = chain_cache_[key % kChainCacheSlots];
+  pending_.cached = &cached;
+  if (cached.stack == kNoId || cached.key != key || cached.key_high != key_high) {
+    cached = {.key = key,
+              .key_high = key_high,
+              .end = AppendChain(sample, process, /*kernel_only=*/false)};
+  }
+  return {.id = cached.stack,
+          .likely_row = cached.row,
+          .origin = StackOrigin::kKernelChain,
+          .end = cached.end};
 }
 
 StackEnd SamplePipeline::Impl::AppendChain(const CapturedSample& sample, Process& process,
@@ -390,13 +436,6 @@ bool SamplePipeline::Impl::AppendPlace(Process& process, CpuMode mode, uint64_t 
       HasFilePositions(object) ? mapping->ToFileOffset(looked_up).value : looked_up.value;
   found_places_.push_back({.object = &object, .position = position});
   return true;
-}
-
-uint32_t SamplePipeline::Impl::TakeStack() {
-  NumberPlaces();
-  const uint32_t stack = table_.InternStack(places_);
-  places_.clear();
-  return stack;
 }
 
 void SamplePipeline::Impl::NumberPlaces() {
@@ -583,6 +622,7 @@ Profile SamplePipeline::Impl::Finish(const LossLedger& source_losses) {
   if (!description_.events.empty()) {
     ColumnOf(static_cast<uint32_t>(description_.events.size() - 1));
   }
+  WritePending();
   decltype(chain_cache_)().swap(chain_cache_);
   decltype(label_cache_)().swap(label_cache_);
   table_.Seal();

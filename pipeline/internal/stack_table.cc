@@ -2,8 +2,6 @@
 
 #include <utility>
 
-#include "base/hash.h"
-
 namespace ptarmigan::internal {
 
 uint32_t StackTable::InternPlace(const Place& place, uint64_t variant) {
@@ -21,11 +19,15 @@ uint32_t StackTable::InternPlace(const Place& place, uint64_t variant) {
   return found;
 }
 
-uint32_t StackTable::InternStack(std::span<const uint32_t> places) {
-  const auto next = static_cast<uint32_t>(stacks_.size());
+Hash128 StackTable::HashOf(std::span<const uint32_t> places) const {
   const Hash128 hash = HashBytes128(std::as_bytes(places));
-  const uint32_t found =
-      stack_index_.FindOrInsert({hash.low, static_cast<uint32_t>(hash.high)}, next);
+  stack_index_.Prefetch(StackKey(hash));
+  return hash;
+}
+
+uint32_t StackTable::InternStack(std::span<const uint32_t> places, const Hash128& hash) {
+  const auto next = static_cast<uint32_t>(stacks_.size());
+  const uint32_t found = stack_index_.FindOrInsert(StackKey(hash), next);
   if (found == next) {
     stacks_.push_back({.begin = frames_.size(), .count = static_cast<uint32_t>(places.size())});
     frames_.insert(frames_.end(), places.begin(), places.end());
@@ -33,19 +35,27 @@ uint32_t StackTable::InternStack(std::span<const uint32_t> places) {
   return found;
 }
 
-void StackTable::Add(uint32_t stack, uint32_t labels, uint32_t event, uint64_t weight) {
-  const auto next = static_cast<uint32_t>(rows_.size());
-  uint32_t& first = stacks_[stack].first_row;
-  uint32_t found = first;
-  if (first == kNoRow) {
-    first = found = next;
-  } else if (rows_[first].labels != labels || rows_[first].event != event) {
-    found = row_index_.FindOrInsert({uint64_t{stack} << 32 | labels, event}, next);
+uint32_t StackTable::Add(uint32_t stack, uint32_t labels, uint32_t event, uint64_t weight,
+                         uint32_t likely_row) {
+  const auto is_it = [&](uint32_t row) {
+    return rows_[row].stack == stack && rows_[row].labels == labels && rows_[row].event == event;
+  };
+  uint32_t found = likely_row;
+  if (likely_row >= rows_.size() || !is_it(likely_row)) {
+    const auto next = static_cast<uint32_t>(rows_.size());
+    uint32_t& first = stacks_[stack].first_row;
+    found = first;
+    if (first == kNoRow) {
+      first = found = next;
+    } else if (!is_it(first)) {
+      found = row_index_.FindOrInsert({uint64_t{stack} << 32 | labels, event}, next);
+    }
+    if (found == next) rows_.push_back({.stack = stack, .labels = labels, .event = event});
   }
-  if (found == next) rows_.push_back({.stack = stack, .labels = labels, .event = event});
   Row& row = rows_[found];
   ++row.samples;
   if (__builtin_add_overflow(row.weight, weight, &row.weight)) row.weight = UINT64_MAX;
+  return found;
 }
 
 LargeVector<uint32_t> StackTable::TakeFrames() {

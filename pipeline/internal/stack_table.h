@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/compact_index.h"
+#include "base/hash.h"
 #include "base/large_pages.h"
 #include "model/address_space.h"
 
@@ -33,16 +34,27 @@ struct Row {
 
 class StackTable {
  public:
+  static constexpr uint32_t kNoRow = UINT32_MAX;
+
   // `variant` tells code apart that stood at one address at different times; 0 where there is only one.
   uint32_t InternPlace(const Place& place, uint64_t variant = 0);
   // For places that InternPlace is about to be called for, one after the other.
   void Prefetch(const Place& place) const {
     place_index_.Prefetch({place.position, place.object->index});
   }
-  // Leaf first.
-  uint32_t InternStack(std::span<const uint32_t> places);
-  // `stack` is one that InternStack gave out.
-  void Add(uint32_t stack, uint32_t labels, uint32_t event, uint64_t weight);
+  // Places are leaf first. The hash is HashOf(places): between computing it, which asks for the memory that InternStack
+  // will need, and using it the caller can do something else.
+  Hash128 HashOf(std::span<const uint32_t> places) const;
+  uint32_t InternStack(std::span<const uint32_t> places, const Hash128& hash);
+  uint32_t InternStack(std::span<const uint32_t> places) {
+    return InternStack(places, HashOf(places));
+  }
+  // `stack` is one that InternStack gave out. Returns the row; `likely_row` is where an equal one was added lately.
+  uint32_t Add(uint32_t stack, uint32_t labels, uint32_t event, uint64_t weight,
+               uint32_t likely_row = kNoRow);
+  void PrefetchRow(uint32_t row) const {
+    if (row < rows_.size()) __builtin_prefetch(&rows_[row]);
+  }
 
   const LargeVector<Place>& places() const { return places_; }
   size_t stacks() const { return stacks_.size(); }
@@ -58,7 +70,9 @@ class StackTable {
   size_t MemoryBytes() const;
 
  private:
-  static constexpr uint32_t kNoRow = UINT32_MAX;
+  static CompactIndex::Key StackKey(const Hash128& hash) {
+    return {hash.low, static_cast<uint32_t>(hash.high)};
+  }
   struct StackEntry {
     uint64_t begin = 0;  // into frames_
     uint32_t count = 0;
