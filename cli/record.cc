@@ -144,6 +144,7 @@ Result<PerfSessionOptions> MakeSessionOptions(const RecordOptions& options,
   if (!options.ring_bytes.empty()) {
     TRY_ASSIGN(session.ring_bytes, ParseSize(options.ring_bytes));
   }
+  session.cgroup_ids = true;  // for the label
   session.build_id_of = ReadBuildId;
   return session;
 }
