@@ -8,6 +8,9 @@ namespace {
 
 constexpr size_t kSlotsMin = 1024;
 
+// Linear probing stays short below two thirds.
+constexpr size_t CapacityOf(size_t slots) { return slots / 8 * 5; }
+
 uint64_t RandomWord() {
   static std::random_device device;
   return uint64_t{device()} << 32 | device();
@@ -21,18 +24,22 @@ CompactIndex::CompactIndex() {
 }
 
 void CompactIndex::Clear() {
-  LargeVector<Slot>(kSlotsMin).swap(slots_);
-  mask_ = kSlotsMin - 1;
+  LargeVector<Slot>().swap(slots_);
   size_ = 0;
-  // Linear probing stays short below two thirds.
-  capacity_ = kSlotsMin / 8 * 5;
+  Rehash(kSlotsMin);
 }
 
-void CompactIndex::Grow() {
-  LargeVector<Slot> old(slots_.size() * 2);
+void CompactIndex::Reserve(size_t keys) {
+  size_t slots = slots_.size();
+  while (CapacityOf(slots) < keys) slots *= 2;
+  if (slots != slots_.size()) Rehash(slots);
+}
+
+void CompactIndex::Rehash(size_t slots) {
+  LargeVector<Slot> old(slots);
   old.swap(slots_);
-  mask_ = slots_.size() - 1;
-  capacity_ = slots_.size() / 8 * 5;
+  mask_ = slots - 1;
+  capacity_ = CapacityOf(slots);
   for (const Slot& moved : old) {
     if (moved.value == kEmpty) continue;
     size_t at = SlotOf({moved.first, moved.second});

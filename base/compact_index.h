@@ -34,12 +34,14 @@ class CompactIndex {
       Slot& slot = slots_[at];
       if (slot.value == kEmpty) {
         slot = {key.first, key.second, value};
-        if (++size_ > capacity_) Grow();
+        if (++size_ > capacity_) Rehash(slots_.size() * 2);
         return value;
       }
       if (slot.first == key.first && slot.second == key.second) return slot.value;
     }
   }
+  // Makes room for this many keys in all.
+  void Reserve(size_t keys);
   size_t size() const { return size_; }
   size_t MemoryBytes() const { return slots_.size() * sizeof(Slot); }
   // Frees the memory; the index is empty.
@@ -58,7 +60,7 @@ class CompactIndex {
     const Wide product = static_cast<Wide>(key.first ^ seeds_[0]) * (key.second ^ seeds_[1]);
     return (static_cast<uint64_t>(product) ^ static_cast<uint64_t>(product >> 64)) & mask_;
   }
-  void Grow();
+  void Rehash(size_t slots);
 
   LargeVector<Slot> slots_;
   size_t mask_ = 0;

@@ -122,6 +122,7 @@ class SamplePipeline::Impl {
         options_(options),
         unwinder_(description, symbolizer, options.unwind, processes_, hints_),
         resolver_(symbolizer, !description.build_ids_follow) {
+    table_.Reserve(description.records_bytes);
     for (const BuildIdEvent& id : description.build_ids) {
       processes_.objects().RememberBuildId(id.path, id.build_id);
     }

@@ -35,6 +35,7 @@ PerfDataSource::PerfDataSource()
     : stream_(description_), features_(&description_, &stream_.mutable_losses()) {}
 
 void PerfDataSource::AddFeed(std::unique_ptr<ByteFeed> feed, Bytes data, int file) {
+  description_.records_bytes += data.size();
   Reader reader;
   reader.feed = std::move(feed);
   reader.data = data;

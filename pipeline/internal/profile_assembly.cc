@@ -45,6 +45,7 @@ class Assembly {
     // Two places can be one address (an object that was recorded under two names). An address of JIT code can hold
     // different code by turns.
     CompactIndex by_address;
+    by_address.Reserve(places.size());
     for (size_t i = 0; i < places.size(); ++i) {
       const CodeObject& object = *input_.table.places()[i].object;
       const auto lines_of_it = lines.subspan(places[i].lines_begin, places[i].lines_count);

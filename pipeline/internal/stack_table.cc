@@ -1,8 +1,24 @@
 #include "pipeline/internal/stack_table.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace ptarmigan::internal {
+
+void StackTable::Reserve(uint64_t records_bytes) {
+  // A frame is recorded in 8 bytes, a sample in some 64 and more.
+  constexpr uint64_t kFrameBytes = 8;
+  constexpr uint64_t kSampleBytes = 64;
+  const auto reserve = [](auto* table, uint64_t entries) {
+    const size_t entry_bytes = sizeof((*table)[0]);
+    table->reserve(
+        static_cast<size_t>(std::min<uint64_t>(entries, kReserveBytesMax / entry_bytes)));
+  };
+  reserve(&frames_, records_bytes / kFrameBytes);
+  reserve(&rows_, records_bytes / kSampleBytes);
+  reserve(&stacks_, records_bytes / kSampleBytes);
+  reserve(&places_, records_bytes / kSampleBytes);
+}
 
 uint32_t StackTable::InternPlace(const Place& place, uint64_t variant) {
   const auto next = static_cast<uint32_t>(places_.size());

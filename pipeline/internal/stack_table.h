@@ -35,6 +35,12 @@ struct Row {
 class StackTable {
  public:
   static constexpr uint32_t kNoRow = UINT32_MAX;
+  // Reserve goes no further than this for each of four tables.
+  static constexpr size_t kReserveBytesMax = size_t{64} << 20;
+
+  // Sets address space aside for what `records_bytes` of a recording will fill: a table that need not move when it grows
+  // is neither copied nor cleared again. What stays unused costs nothing.
+  void Reserve(uint64_t records_bytes);
 
   // `variant` tells code apart that stood at one address at different times; 0 where there is only one.
   uint32_t InternPlace(const Place& place, uint64_t variant = 0);

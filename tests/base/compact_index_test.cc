@@ -43,6 +43,17 @@ TEST(CompactIndex, KnowsNothingAfterClear) {
   EXPECT_EQ(index.FindOrInsert({7, 7}, 1), 1U);
 }
 
+TEST(CompactIndex, KeepsItsKeysWhenRoomIsMade) {
+  CompactIndex index;
+  for (uint32_t i = 0; i < 100; ++i) index.FindOrInsert({i, i}, i);
+  index.Reserve(50'000);
+  const size_t bytes = index.MemoryBytes();
+  for (uint32_t i = 0; i < 50'000; ++i) ASSERT_EQ(index.FindOrInsert({i, i}, i), i);
+  EXPECT_EQ(index.MemoryBytes(), bytes);
+  index.Reserve(1);
+  EXPECT_EQ(index.MemoryBytes(), bytes);
+}
+
 TEST(CompactIndex, TakesTheLargestValue) {
   CompactIndex index;
   EXPECT_EQ(index.FindOrInsert({1, 1}, CompactIndex::kValueLimit - 1),

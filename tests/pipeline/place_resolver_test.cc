@@ -2,6 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
+
+#include "base/file.h"
+#include "base/str_format.h"
+#include "tests/support/test_data.h"
+
 namespace ptarmigan::internal {
 namespace {
 
@@ -64,6 +70,46 @@ TEST_P(PlaceResolverTest, LeavesAnonymousCodeForTheEnd) {
   EXPECT_EQ(resolver.places()[0].address, 0x7000U);
   EXPECT_EQ(resolver.places()[1].address, 0x10000U);
   EXPECT_EQ(resolver.object_order().back(), 1U);
+}
+
+TEST_P(PlaceResolverTest, NamesEachFunctionOnceInWhateverOrderPlacesCome) {
+  constexpr uint64_t kStart = 0xffffffff81000000;
+  constexpr uint32_t kFunctions = 3000;
+  const std::string root = TestTemporaryDirectory();
+  ASSERT_TRUE(MakeDirectories(root));
+  auto kallsyms = OutputFile::Create(JoinPath(root, "kallsyms"));
+  ASSERT_TRUE(kallsyms);
+  for (uint32_t i = 0; i < kFunctions; ++i) {
+    ASSERT_TRUE(kallsyms->Write(StrFormat("{:x} T f{}\n", kStart + i * 16, i)));
+  }
+  ASSERT_TRUE(kallsyms->Commit());
+  SymbolizerOptions options;
+  options.live = true;
+  options.cache_directory = "-";
+  options.proc_root = options.sys_root = root;
+  Symbolizer symbolizer(options);
+  CodeObject kernel;
+  kernel.kind = CodeObject::Kind::kKernel;
+  kernel.path = "[kernel.kallsyms]";
+
+  PlaceResolver resolver(symbolizer, GetParam());
+  // Two places in each function, far from each other in time.
+  constexpr uint32_t kStep = 1327;  // has no divisor in common with kFunctions
+  for (uint32_t i = 0; i < 2 * kFunctions; ++i) {
+    const uint64_t function = uint64_t{i} * kStep % kFunctions;
+    const uint64_t distance = i < kFunctions ? 3 : 9;
+    resolver.Add(i, {.object = &kernel, .position = kStart + function * 16 + distance}, {});
+  }
+  resolver.Finish();
+  const Profile& profile = resolver.builder().profile();
+  EXPECT_EQ(profile.functions.size(), kFunctions);
+  for (uint32_t i = 0; i < 2 * kFunctions; ++i) {
+    const NamedPlace& place = resolver.places()[i];
+    ASSERT_EQ(place.lines_count, 1U);
+    const Profile::Line& line = resolver.lines()[place.lines_begin];
+    EXPECT_EQ(profile.Text(profile.functions[line.function].name),
+              StrFormat("f{}", uint64_t{i} * kStep % kFunctions));
+  }
 }
 
 }  // namespace

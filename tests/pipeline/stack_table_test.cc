@@ -56,6 +56,14 @@ TEST(StackTable, FindsEveryRowOfAStackAgain) {
   for (const Row& row : table.rows()) EXPECT_EQ(row.samples, 2U);
 }
 
+TEST(StackTable, ReservesNoMoreThanItsBoundWhateverARecordingSaysOfItself) {
+  StackTable table;
+  table.Reserve(UINT64_MAX);
+  EXPECT_LE(table.rows().capacity() * sizeof(Row), StackTable::kReserveBytesMax);
+  EXPECT_LE(table.places().capacity() * sizeof(Place), StackTable::kReserveBytesMax);
+  EXPECT_GT(table.rows().capacity(), size_t{0});
+}
+
 TEST(StackTable, SealKeepsWhatWasAdded) {
   StackTable table;
   CodeObject object;
