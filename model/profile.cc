@@ -1,5 +1,8 @@
 #include "model/profile.h"
 
+#include <algorithm>
+#include <cstring>
+
 #include "base/str_format.h"
 #include "model/event_attr.h"
 
@@ -7,8 +10,8 @@ namespace ptarmigan {
 
 StringTable::StringTable() { Intern(""); }
 
-StringTable::StringTable(const StringTable& other) : strings_(other.strings_) {
-  for (StringId id = 0; id < strings_.size(); ++id) index_.emplace(strings_[id], id);
+StringTable::StringTable(const StringTable& other) {
+  for (const std::string_view text : other.strings_) Intern(text);
 }
 
 StringTable& StringTable::operator=(const StringTable& other) {
@@ -17,16 +20,58 @@ StringTable& StringTable::operator=(const StringTable& other) {
 }
 
 StringId StringTable::Intern(std::string_view text) {
-  const auto found = index_.find(text);
-  if (found != index_.end()) return found->second;
-  const auto id = static_cast<StringId>(strings_.size());
-  index_.emplace(strings_.emplace_back(text), id);
-  return id;
+  if (2 * (strings_.size() + 1) > slots_.size()) Grow();
+  const uint64_t hash = HashBytes64(AsBytes(text));
+  Slot& slot = slots_[SlotOf(text, hash)];
+  if (slot.id != kNoId) return slot.id;
+  slot = {static_cast<uint32_t>(hash >> 32U), static_cast<StringId>(strings_.size())};
+  strings_.push_back(Keep(text));
+  return slot.id;
 }
 
 StringId StringTable::Find(std::string_view text) const {
-  const auto found = index_.find(text);
-  return found != index_.end() ? found->second : kNoId;
+  if (slots_.empty()) return kNoId;
+  return slots_[SlotOf(text, HashBytes64(AsBytes(text)))].id;
+}
+
+size_t StringTable::SlotOf(std::string_view text, uint64_t hash) const {
+  const size_t mask = slots_.size() - 1;
+  size_t at = hash & mask;
+  for (;; at = (at + 1) & mask) {
+    const Slot& slot = slots_[at];
+    if (slot.id == kNoId) return at;
+    if (slot.hash == hash >> 32U && strings_[slot.id] == text) return at;
+  }
+}
+
+void StringTable::Grow() {
+  constexpr size_t kFirstSlots = 64;
+  slots_.assign(std::max(kFirstSlots, 2 * slots_.size()), {});
+  const size_t mask = slots_.size() - 1;
+  for (StringId id = 0; id < strings_.size(); ++id) {
+    const uint64_t hash = HashBytes64(AsBytes(strings_[id]));
+    size_t at = hash & mask;
+    while (slots_[at].id != kNoId) at = (at + 1) & mask;  // all are different
+    slots_[at] = {static_cast<uint32_t>(hash >> 32U), id};
+  }
+}
+
+std::string_view StringTable::Keep(std::string_view text) {
+  // Blocks double, so that small tables stay small.
+  constexpr size_t kFirstBlockBytes = size_t{1} << 10U;
+  constexpr size_t kBlockBytesMax = size_t{64} << 10U;
+  if (text.empty()) return "";
+  if (blocks_.empty() || blocks_.back().free_bytes < text.size()) {
+    const size_t last = blocks_.empty() ? 0 : blocks_.back().size;
+    const size_t bytes =
+        std::max(text.size(), std::clamp(2 * last, kFirstBlockBytes, kBlockBytesMax));
+    blocks_.push_back({std::unique_ptr<char[]>(new char[bytes]), bytes, bytes});
+  }
+  Block& block = blocks_.back();
+  char* const begin = block.bytes.get() + (block.size - block.free_bytes);
+  std::memcpy(begin, text.data(), text.size());
+  block.free_bytes -= text.size();
+  return {begin, text.size()};
 }
 
 StackId Profile::AddStack(std::span<const LocationId> frames) {

@@ -11,11 +11,10 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "base/hash.h"
@@ -35,6 +34,7 @@ using StackId = uint32_t;
 using LabelSetId = uint32_t;
 constexpr uint32_t kNoId = UINT32_MAX;
 
+// Texts once each, by number. What Get returned stays valid as long as the table (or what it was moved to) lives.
 class StringTable {
  public:
   StringTable();
@@ -50,8 +50,23 @@ class StringTable {
   size_t size() const { return strings_.size(); }
 
  private:
-  std::deque<std::string> strings_;  // stable addresses: the index's keys point into it
-  std::unordered_map<std::string_view, StringId> index_;
+  struct Slot {
+    uint32_t hash = 0;  // the upper half; the lower half says where to look first
+    StringId id = kNoId;
+  };
+  struct Block {
+    std::unique_ptr<char[]> bytes;
+    size_t free_bytes = 0;  // at the end
+    size_t size = 0;
+  };
+  // The slot that holds `text`, or the empty one that waits for it.
+  size_t SlotOf(std::string_view text, uint64_t hash) const;
+  void Grow();
+  std::string_view Keep(std::string_view text);
+
+  std::vector<std::string_view> strings_;  // in blocks_
+  std::vector<Block> blocks_;
+  std::vector<Slot> slots_;  // a power of two, at most half of them used
 };
 
 struct Profile {

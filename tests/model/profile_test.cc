@@ -2,6 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
 #include "model/profile_builder.h"
 
 namespace ptarmigan {
@@ -29,6 +34,41 @@ Profile OneStack(std::string_view leaf, int64_t value, std::string_view comm = "
   builder.Add({builder.Stack(frames), builder.LabelSet(std::span(&label, 1))},
               std::vector<int64_t>{1, value});
   return builder.Finish();
+}
+
+TEST(StringTable, KeepsEveryTextOnceHoweverManyAndLong) {
+  StringTable table;
+  EXPECT_EQ(table.Get(0), "");
+  EXPECT_EQ(table.Intern(""), 0U);
+  std::vector<std::string> texts;
+  for (size_t i = 1; i < 5000; ++i) texts.push_back(std::to_string(i) + std::string(i % 97, 'x'));
+  texts.push_back(std::string(100000, 'y'));  // more than a block
+  texts.push_back(std::string("a\0b", 3));
+  for (size_t i = 0; i < texts.size(); ++i) {
+    EXPECT_EQ(table.Find(texts[i]), kNoId);
+    EXPECT_EQ(table.Intern(texts[i]), i + 1);
+  }
+  ASSERT_EQ(table.size(), texts.size() + 1);
+  for (size_t i = 0; i < texts.size(); ++i) {
+    EXPECT_EQ(table.Intern(texts[i]), i + 1);
+    EXPECT_EQ(table.Find(texts[i]), i + 1);
+    EXPECT_EQ(table.Get(static_cast<StringId>(i + 1)), texts[i]);
+  }
+}
+
+TEST(StringTable, CopiesStandAloneAndMovedTablesTakeTheirTextsAlong) {
+  StringTable table;
+  const StringId name = table.Intern("name");
+  const std::string_view text = table.Get(name);
+  StringTable copy = table;
+  EXPECT_NE(copy.Get(name).data(), text.data());
+  EXPECT_EQ(copy.Intern("other"), name + 1);
+  EXPECT_EQ(table.Find("other"), kNoId);
+  const StringTable moved = std::move(table);
+  EXPECT_EQ(moved.Get(name).data(), text.data());
+  EXPECT_EQ(moved.Find("name"), name);
+  table = copy;
+  EXPECT_EQ(table.Find("other"), name + 1);
 }
 
 TEST(ProfileBuilder, AddsUpEqualRows) {
