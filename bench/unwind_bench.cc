@@ -28,7 +28,7 @@ int Descend(uint64_t path, int depth);
 // Eight functions with frames of their own; which one is next is a digit of `path`.
 template <int kKind>
 [[gnu::noinline]] int Step(uint64_t path, int depth) {
-  volatile int locals[4 + 6 * kKind];
+  volatile int locals[size_t{4} + 6 * size_t{kKind}];
   locals[kKind] = depth;
   const int below = Descend(path / 8, depth - 1);
   return below + locals[kKind];
