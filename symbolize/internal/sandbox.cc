@@ -85,6 +85,14 @@ constexpr int kAllowedWithFiles[] = {
     SYS_getcwd,
 };
 
+// UBSan's check of an object's type asks by writing to a pipe whether the memory may be read.
+constexpr int kAllowedWhenSanitized[] = {
+    SYS_pipe2,
+#if defined(SYS_pipe)
+    SYS_pipe,
+#endif
+};
+
 class Filter {
  public:
   void Load(size_t offset) {
@@ -153,6 +161,11 @@ Filter MakeFilter(bool may_open_files) {
     constexpr uint32_t kWrites = O_WRONLY | O_RDWR | O_CREAT | O_TRUNC | O_APPEND;
     result.AllowWithoutBits(SYS_openat, ArgumentOffset(2), kWrites, kRefuse);
     for (const int number : kAllowedWithFiles) {
+      result.ReturnIf(static_cast<uint32_t>(number), SECCOMP_RET_ALLOW);
+    }
+  }
+  if (kSanitized) {
+    for (const int number : kAllowedWhenSanitized) {
       result.ReturnIf(static_cast<uint32_t>(number), SECCOMP_RET_ALLOW);
     }
   }
