@@ -1,8 +1,10 @@
-// row_per_pid [--no-symbols] IN.perf.data OUT.pb.gz
+// row_per_pid [--no-symbols] [--sorted] IN.perf.data OUT.pb
 //
 // Writes a recording as tools do that do not make places portable: one row per process and stack, each process with
-// mappings (the kernel's included) and so locations of its own. What our pprof is compared with in size. Stacks are the
-// recorded call chains; values, names, inlined frames and the encoder are the same as ours.
+// mappings (the kernel's included) and so locations of its own; rows, locations and strings in the order in which they
+// came up. What our pprof is compared with in size, after gzip. Stacks are the recorded call chains; values, names and
+// inlined frames are the same as ours. With --sorted our encoder writes it, which orders everything for gzip: what
+// remains between that file and ours is what portable places save.
 #include <cstdint>
 #include <cstdio>
 #include <map>
@@ -20,6 +22,7 @@
 #include "model/address_space.h"
 #include "model/event_source.h"
 #include "model/profile_builder.h"
+#include "proto/profile.pb.h"
 #include "symbolize/symbolizer.h"
 
 namespace ptarmigan {
@@ -129,16 +132,85 @@ class RowPerPid : public EventSink {
   std::vector<LocationId> frames_;
 };
 
-Status Run(const std::string& in, const std::string& out, bool symbols) {
-  TRY_ASSIGN(const std::unique_ptr<EventSource> source, OpenPerfData(in));
-  RowPerPid sink(symbols);
+// Field by field, as it stands in memory.
+std::string EncodePlainly(const Profile& profile) {
+  perftools::profiles::Profile message;
+  for (StringId id = 0; id < profile.strings.size(); ++id) {
+    message.add_string_table(std::string(profile.Text(id)));
+  }
+  for (const Profile::ValueType& type : profile.sample_types) {
+    auto* added = message.add_sample_type();
+    added->set_type(type.type);
+    added->set_unit(type.unit);
+  }
+  for (size_t i = 0; i < profile.samples.size(); ++i) {
+    auto* sample = message.add_sample();
+    for (const LocationId id : profile.Stack(profile.samples[i].stack)) {
+      sample->add_location_id(uint64_t{id} + 1);
+    }
+    for (const int64_t value : profile.Values(i)) sample->add_value(value);
+    for (const Profile::Label& label : profile.Labels(profile.samples[i].labels)) {
+      auto* added = sample->add_label();
+      added->set_key(label.key);
+      added->set_num(label.number);
+    }
+  }
+  for (size_t i = 0; i < profile.mappings.size(); ++i) {
+    const Profile::Mapping& mapping = profile.mappings[i];
+    auto* added = message.add_mapping();
+    added->set_id(i + 1);
+    added->set_memory_start(mapping.start.value);
+    added->set_memory_limit(mapping.limit.value);
+    added->set_file_offset(mapping.offset.value);
+    added->set_filename(mapping.file);
+    added->set_build_id(mapping.build_id);
+    added->set_has_functions(mapping.has_functions);
+  }
+  for (size_t i = 0; i < profile.locations.size(); ++i) {
+    const Profile::Location& location = profile.locations[i];
+    auto* added = message.add_location();
+    added->set_id(i + 1);
+    added->set_address(location.address);
+    if (location.mapping != kNoId) added->set_mapping_id(uint64_t{location.mapping} + 1);
+    for (const Profile::Line& line : profile.Lines(location)) {
+      auto* added_line = added->add_line();
+      added_line->set_function_id(uint64_t{line.function} + 1);
+      added_line->set_line(line.line);
+    }
+  }
+  for (size_t i = 0; i < profile.functions.size(); ++i) {
+    const Profile::Function& function = profile.functions[i];
+    auto* added = message.add_function();
+    added->set_id(i + 1);
+    added->set_name(function.name);
+    added->set_system_name(function.system_name);
+    added->set_filename(function.file);
+    added->set_start_line(function.start_line);
+  }
+  return message.SerializeAsString();
+}
+
+struct Options {
+  bool symbols = true;
+  bool sorted = false;
+  std::vector<std::string> files;
+};
+
+Status Run(const Options& options) {
+  TRY_ASSIGN(const std::unique_ptr<EventSource> source, OpenPerfData(options.files[0]));
+  RowPerPid sink(options.symbols);
   for (;;) {
     TRY_ASSIGN(const PollOutcome outcome, source->Poll(sink));
     if (outcome == PollOutcome::kEnd) break;
   }
   const Profile profile = sink.Finish();
-  TRY_ASSIGN(OutputFile file, OutputFile::Create(out));
-  TRY_ASSIGN(const std::string bytes, EncodePprof(profile));
+  std::string bytes;
+  if (options.sorted) {
+    TRY_ASSIGN(bytes, EncodePprof(profile, {.gzip = false}));
+  } else {
+    bytes = EncodePlainly(profile);
+  }
+  TRY_ASSIGN(OutputFile file, OutputFile::Create(options.files[1]));
   TRY(file.Write(bytes));
   TRY(file.Commit());
   std::printf("%zu rows, %zu locations, %zu mappings, %zu bytes\n", profile.samples.size(),
@@ -152,14 +224,22 @@ Status Run(const std::string& in, const std::string& out, bool symbols) {
 int main(int argc, char** argv) {
   int child_exit = 0;
   if (ptarmigan::RunSymbolizerChildIfAsked(argc, argv, &child_exit)) return child_exit;
-  std::vector<std::string> arguments(argv + 1, argv + argc);
-  const bool symbols = arguments.empty() || arguments[0] != "--no-symbols";
-  if (!symbols) arguments.erase(arguments.begin());
-  if (arguments.size() != 2) {
-    std::fprintf(stderr, "usage: row_per_pid [--no-symbols] IN.perf.data OUT.pb.gz\n");
+  ptarmigan::Options options;
+  for (int i = 1; i < argc; ++i) {
+    const std::string argument = argv[i];
+    if (argument == "--no-symbols") {
+      options.symbols = false;
+    } else if (argument == "--sorted") {
+      options.sorted = true;
+    } else {
+      options.files.push_back(argument);
+    }
+  }
+  if (options.files.size() != 2) {
+    std::fprintf(stderr, "usage: row_per_pid [--no-symbols] [--sorted] IN.perf.data OUT.pb\n");
     return 2;
   }
-  const ptarmigan::Status status = ptarmigan::Run(arguments[0], arguments[1], symbols);
+  const ptarmigan::Status status = ptarmigan::Run(options);
   if (!status) std::fprintf(stderr, "row_per_pid: %s\n", status.error().message.c_str());
   return status ? 0 : 1;
 }
