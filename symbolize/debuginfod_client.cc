@@ -1,5 +1,6 @@
 #include "symbolize/debuginfod_client.h"
 
+#include <dlfcn.h>
 #include <elfutils/debuginfod.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -15,7 +16,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 #include <string_view>
+#include <type_traits>
 
 #include "base/file.h"
 #include "base/str_format.h"
@@ -127,6 +130,10 @@ Result<std::string> ParseAnswer(std::string_view answer) {
       return std::string(answer);
     case ENOENT:
       return Error{ErrorCode::kNotFound, "debuginfod: no server has it", code};
+    case ELIBACC:
+      return Error{
+          ErrorCode::kUnavailable,
+          "debuginfod: libdebuginfod.so.1 is not here; install it (Debian: libdebuginfod1)", code};
     case EFBIG:
       return Error{ErrorCode::kResourceLimit, "debuginfod: the file is above the size limit", code};
     case ETIME:
@@ -197,18 +204,45 @@ bool ConfineQuery() {
       .has_value();
 }
 
+// Of libdebuginfod, loaded where it is used: it brings some thirty libraries (curl, TLS, Kerberos, LDAP), which every
+// other run of the program would have to load, relocate and trust.
+struct Library {
+  decltype(&debuginfod_begin) begin = nullptr;
+  decltype(&debuginfod_end) end = nullptr;
+  decltype(&debuginfod_find_debuginfo) find_debuginfo = nullptr;
+  decltype(&debuginfod_find_executable) find_executable = nullptr;
+};
+
+std::optional<Library> LoadLibrary() {
+  void* handle = ::dlopen("libdebuginfod.so.1", RTLD_NOW | RTLD_LOCAL);
+  if (handle == nullptr) return std::nullopt;
+  Library library;
+  bool complete = true;
+  const auto find = [&](auto* function, const char* name) {
+    *function = reinterpret_cast<std::remove_pointer_t<decltype(function)>>(::dlsym(handle, name));
+    complete = complete && *function != nullptr;
+  };
+  find(&library.begin, "debuginfod_begin");
+  find(&library.end, "debuginfod_end");
+  find(&library.find_debuginfo, "debuginfod_find_debuginfo");
+  find(&library.find_executable, "debuginfod_find_executable");
+  return complete ? std::optional(library) : std::nullopt;
+}
+
 std::string RunQuery(std::string_view kind, const char* hex) {
-  debuginfod_client* client = debuginfod_begin();
+  const std::optional<Library> library = LoadLibrary();
+  if (!library) return StrFormat("{} ", ELIBACC);
+  debuginfod_client* client = library->begin();
   if (client == nullptr) return StrFormat("{} ", ENOMEM);
   char* path = nullptr;
   const auto* const id = reinterpret_cast<const unsigned char*>(hex);
-  const int fd = kind == kExecutableWord ? debuginfod_find_executable(client, id, 0, &path)
-                                         : debuginfod_find_debuginfo(client, id, 0, &path);
+  const auto find = kind == kExecutableWord ? library->find_executable : library->find_debuginfo;
+  const int fd = find(client, id, 0, &path);
   std::string answer =
       fd >= 0 && path != nullptr ? StrFormat("0 {}", path) : StrFormat("{} ", fd < 0 ? -fd : EIO);
   if (fd >= 0) ::close(fd);
   std::free(path);
-  debuginfod_end(client);
+  library->end(client);
   return answer;
 }
 
