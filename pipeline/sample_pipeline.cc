@@ -152,7 +152,7 @@ class SamplePipeline::Impl {
   bool AppendPlace(Process& process, CpuMode mode, uint64_t address, bool is_caller);
   // Numbers the places that AppendPlace has found since; new ones go to the resolver.
   void NumberPlaces();
-  size_t Depth() const { return places_.size() + found_places_.size(); }
+  size_t Depth() const { return places_.size() + found_count_; }
   // What distinguishes the code at a JIT address at the sample's time from other code there.
   uint64_t JitVariant(const internal::Place& place);
   LoadHints HintsOf(const CodeObject& object) const;
@@ -181,7 +181,16 @@ class SamplePipeline::Impl {
   // Scratch: the stack being made, leaf first, and those of its places that have no number yet. They get it together,
   // so that the table's memory is fetched for all of them at once.
   std::vector<uint32_t> places_;
-  std::vector<internal::Place> found_places_;
+  struct FoundPlace {
+    const CodeObject* object = nullptr;
+    uint64_t position = 0;
+  };
+  // Each of a stack's frames is checked against kFramesMax but the caller of a leaf.
+  std::array<FoundPlace, kFramesMax + 1> found_places_;
+  size_t found_count_ = 0;
+  // Where AppendPlace found its last address; no longer than until the next sample.
+  const CodeMapping* last_mapping_ = nullptr;
+  CpuMode last_mode_ = CpuMode::kUnknown;
   std::vector<Profile::Label> labels_;
   bool kernel_used_ = false;
   std::vector<std::pair<int32_t, std::string>> jit_dumps_of_live_;  // pid, path: read at the end
@@ -232,6 +241,7 @@ void SamplePipeline::Impl::OnSample(const CapturedSample& sample) {
   sample_time_ns_ = sample.identity.has_time ? sample.identity.time_ns : internal::Place::kAnyTime;
   const auto [process, thread] = processes_.FindTask(sample.identity.pid, sample.identity.tid);
   pending_.cached = nullptr;
+  last_mapping_ = nullptr;
   pending_.stack = FindStack(sample, process);
   if (pending_.stack.id == kNoId) {
     NumberPlaces();
@@ -427,21 +437,28 @@ bool SamplePipeline::Impl::AppendPlace(Process& process, CpuMode mode, uint64_t 
                                        bool is_caller) {
   // A return address belongs to the call before it.
   const VirtAddr looked_up{is_caller && address > 0 ? address - 1 : address};
-  const CodeMapping* mapping = processes_.Lookup(process, looked_up, mode);
-  if (mapping == nullptr) {
-    found_places_.push_back({.object = processes_.objects().Unmapped(mode), .position = address});
-    return false;
+  // Frames that follow each other mostly lie in one object.
+  if (last_mapping_ == nullptr || mode != last_mode_ || !last_mapping_->Contains(looked_up)) {
+    last_mapping_ = processes_.Lookup(process, looked_up, mode);
+    last_mode_ = mode;
+    if (last_mapping_ == nullptr) {
+      found_places_[found_count_++] = {processes_.objects().Unmapped(mode), address};
+      return false;
+    }
   }
-  const CodeObject& object = *mapping->object;
+  const CodeObject& object = *last_mapping_->object;
   const uint64_t position =
-      HasFilePositions(object) ? mapping->ToFileOffset(looked_up).value : looked_up.value;
-  found_places_.push_back({.object = &object, .position = position});
+      HasFilePositions(object) ? last_mapping_->ToFileOffset(looked_up).value : looked_up.value;
+  found_places_[found_count_++] = {&object, position};
   return true;
 }
 
 void SamplePipeline::Impl::NumberPlaces() {
-  for (const internal::Place& place : found_places_) table_.Prefetch(place);
-  for (internal::Place& place : found_places_) {
+  const auto found = std::span(found_places_).first(found_count_);
+  for (const FoundPlace& at : found)
+    table_.Prefetch({.object = at.object, .position = at.position});
+  for (const FoundPlace& at : found) {
+    internal::Place place{.object = at.object, .position = at.position};
     uint64_t variant = 0;
     if (place.object->kind == CodeObject::Kind::kAnonymous &&
         jit_dump_pids_.contains(place.object->pid)) {
@@ -453,7 +470,7 @@ void SamplePipeline::Impl::NumberPlaces() {
     places_.push_back(index);
     if (index == known) resolver_.Add(index, place, HintsOf(*place.object));
   }
-  found_places_.clear();
+  found_count_ = 0;
 }
 
 LoadHints SamplePipeline::Impl::HintsOf(const CodeObject& object) const {
