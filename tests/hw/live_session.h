@@ -5,15 +5,20 @@
 #include <gtest/gtest.h>
 #include <linux/perf_event.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
+#include <array>
+#include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <map>
+#include <new>
 #include <set>
 #include <string>
 #include <string_view>
@@ -152,6 +157,36 @@ class TestProcess {
  private:
   pid_t pid_ = -1;
 };
+
+// What a TestProcess tells the test: numbers, all 0 at first, in memory that both share.
+template <size_t kCount>
+class SharedNumbers {
+ public:
+  SharedNumbers() {
+    void* const memory =
+        ::mmap(nullptr, sizeof(Numbers), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    CHECK(memory != MAP_FAILED);
+    numbers_ = new (memory) Numbers{};
+  }
+  ~SharedNumbers() { ::munmap(numbers_, sizeof(Numbers)); }
+  SharedNumbers(const SharedNumbers&) = delete;
+  SharedNumbers& operator=(const SharedNumbers&) = delete;
+  std::array<std::atomic<pid_t>, kCount>& operator*() const { return *numbers_; }
+
+ private:
+  using Numbers = std::array<std::atomic<pid_t>, kCount>;
+  Numbers* numbers_;
+};
+
+// The threads that a process has now, a sanitizer's own ones too.
+inline std::set<pid_t> ThreadsOf(pid_t pid) {
+  std::set<pid_t> threads;
+  for (const auto& entry :
+       std::filesystem::directory_iterator("/proc/" + std::to_string(pid) + "/task")) {
+    threads.insert(std::stoi(entry.path().filename().string()));
+  }
+  return threads;
+}
 
 inline void Burn(milliseconds duration) {
   const auto end = Clock::now() + duration;

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <climits>
@@ -67,7 +68,13 @@ TEST(PerfSession, PeriodsAddUpToTheCpuTimeUsed) {
 }
 
 TEST(PerfSession, DescribesItsEventsWithTheIdsInTheRecords) {
-  TestProcess busy([] { Burn(std::chrono::seconds(20)); });
+  const SharedNumbers<1> begun;
+  TestProcess busy([&begun] {
+    (*begun)[0] = 1;
+    Burn(std::chrono::seconds(20));
+  });
+  const auto deadline = Clock::now() + std::chrono::seconds(10);
+  while ((*begun)[0] == 0 && Clock::now() < deadline) std::this_thread::yield();
   PerfSessionOptions options = OnPid(busy.pid());
   auto faults = ParseEvent("page-faults");
   ASSERT_TRUE(faults.has_value());
@@ -82,7 +89,9 @@ TEST(PerfSession, DescribesItsEventsWithTheIdsInTheRecords) {
   EXPECT_EQ(description.arch, NativeArch());
   EXPECT_GT(description.cpus_online, 0U);
   EXPECT_FALSE(description.os_release.empty());
-  EXPECT_EQ(description.events[0].ids.size(), description.cpus_online);
+  // The process has one thread; ThreadSanitizer adds its own before the process begins.
+  EXPECT_EQ(description.events[0].ids.size(),
+            description.cpus_online * ThreadsOf(busy.pid()).size());
   Recorder recorder;
   ASSERT_TRUE(session.Poll(recorder, 0).has_value());
   ASSERT_TRUE(session.Enable().has_value());
@@ -154,28 +163,44 @@ TEST(PerfSession, EndsByItselfWhenTheProcessEnds) {
 }
 
 TEST(PerfSession, FollowsThreadsThatExistAndThatCome) {
-  TestProcess busy([] {
-    std::vector<std::thread> early;
-    for (int i = 0; i < 2; ++i) early.emplace_back([] { Burn(std::chrono::seconds(20)); });
-    std::this_thread::sleep_for(milliseconds(600));
-    std::vector<std::thread> late;
-    for (int i = 0; i < 2; ++i) late.emplace_back([] { Burn(std::chrono::seconds(20)); });
-    for (auto& thread : late) thread.join();
-    for (auto& thread : early) thread.join();
+  constexpr size_t kThreadsBefore = 2;
+  constexpr size_t kThreads = 4;
+  // The threads that burn tell their numbers.
+  const SharedNumbers<kThreads> burning;
+  TestProcess busy([&burning] {
+    std::vector<std::thread> threads;
+    for (size_t i = 0; i < kThreads; ++i) {
+      if (i == kThreadsBefore) std::this_thread::sleep_for(milliseconds(600));
+      threads.emplace_back([&burning, i] {
+        (*burning)[i] = ::gettid();
+        Burn(std::chrono::seconds(20));
+      });
+    }
+    for (auto& thread : threads) thread.join();
   });
   std::this_thread::sleep_for(milliseconds(200));
   OPEN_OR_SKIP(session, OnPid(busy.pid()));
   Recorder recorder;
   ASSERT_TRUE(session.Enable().has_value());
   const auto sampled = [&recorder] {
-    std::set<int32_t> tids;
-    for (const SeenSample& sample : recorder.samples) tids.insert(sample.tid);
-    return tids.size();
+    std::set<pid_t> threads;
+    for (const SeenSample& sample : recorder.samples) threads.insert(sample.tid);
+    return threads;
   };
-  EXPECT_TRUE(PollUntil(session, recorder, [&] { return sampled() == 4; }));
-  EXPECT_EQ(sampled(), 4U);
-  // Two forks from before (ours), two the kernel's; every thread but the first has one.
-  EXPECT_EQ(recorder.forks.size(), 4U);
+  EXPECT_TRUE(PollUntil(session, recorder, [&] {
+    const std::set<pid_t> seen = sampled();
+    return std::all_of((*burning).begin(), (*burning).end(),
+                       [&seen](const auto& thread) { return seen.count(thread) != 0; });
+  }));
+  // Every thread but the first has one fork: ours for those from before, the kernel's for the others.
+  const std::set<pid_t> threads = ThreadsOf(busy.pid());
+  EXPECT_GT(threads.size(), kThreads);
+  std::set<std::pair<int32_t, int32_t>> forks;
+  for (const pid_t thread : threads) {
+    if (thread != busy.pid()) forks.emplace(busy.pid(), thread);
+  }
+  EXPECT_EQ(recorder.forks, forks);
+  for (const pid_t thread : sampled()) EXPECT_EQ(threads.count(thread), 1U);
 }
 
 TEST(PerfSession, FollowsChildren) {
@@ -330,7 +355,11 @@ TEST(PerfSession, CountsEveryRecordThatATinyRingCannotHold) {
 }
 
 TEST(PerfSession, DumpsUserStacks) {
-  TestProcess busy([] { Burn(std::chrono::seconds(20)); });
+  TestProcess busy([] {
+    // The kernel copies nothing beyond the end of user space, where the stack begins under setarch -R.
+    [[maybe_unused]] volatile char above[2 * kStackBytesDefault] = {};
+    Burn(std::chrono::seconds(20));
+  });
   PerfSessionOptions options = OnPid(busy.pid());
   options.stack_user_bytes = kStackBytesDefault;
   OPEN_OR_SKIP(session, options);
