@@ -32,6 +32,10 @@ enum class StackEnd : uint8_t {
   kNoUserRegisters,
   kUnsupportedArch,
 };
+// Of one stack. What is longer is cut at the root end (kFrameLimit). The kernel's own limit is 127 unless a sysctl says
+// otherwise.
+constexpr size_t kStackFramesMax = 1024;
+
 constexpr size_t kStackEnds = static_cast<size_t>(StackEnd::kUnsupportedArch) + 1;
 
 constexpr std::string_view StackOriginName(StackOrigin origin) {

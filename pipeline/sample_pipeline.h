@@ -45,9 +45,6 @@ struct PipelineOptions {
 
 class SamplePipeline : public EventSink {
  public:
-  // Chains longer than this are cut at the root end (frame_limit).
-  static constexpr size_t kFramesMax = 1024;
-
   SamplePipeline(const RecordingDescription& description, Symbolizer& symbolizer,
                  const PipelineOptions& options);
   ~SamplePipeline() override;

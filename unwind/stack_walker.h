@@ -48,7 +48,7 @@ struct WalkOptions {
     kCfi,           // CFI where there is some, else frame pointers
     kFramePointer,  // frame pointers only
   };
-  static constexpr size_t kFramesMax = 1024;
+  static constexpr size_t kFramesMax = kStackFramesMax;
 
   Method method = Method::kCfi;
   size_t frames_max = kFramesMax;  // at most kFramesMax

@@ -350,7 +350,7 @@ TEST(LiveStackBounds, SaysThatTheCopiedStackEndedAndKeepsTheRest) {
   ExpectSharesOfUnits(recording);
 }
 
-// SamplePipeline::kFramesMax bounds a stack, whatever was copied.
+// kStackFramesMax bounds a stack, whatever was copied.
 TEST(LiveStackBounds, SaysThatTheLimitOfFramesWasReached) {
   const std::string reason = PerfUnavailable();
   if (!reason.empty()) GTEST_SKIP() << reason;

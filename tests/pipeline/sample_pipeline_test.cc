@@ -8,6 +8,7 @@
 #include <random>
 
 #include "base/str_format.h"
+#include "model/stack.h"
 #include "pipeline/import.h"
 #include "tests/fakes/scripted_event_source.h"
 #include "tests/support/jit_dump_writer.h"
@@ -213,11 +214,10 @@ TEST_F(SamplePipelineTest, LabelsFollowTheThreadsName) {
 TEST_F(SamplePipelineTest, CutsChainsAtItsBound) {
   Map(1, 0x10000, 0x100000, 0, "/bin/app");
   std::vector<uint64_t> chain = {kContextUser};
-  for (uint64_t i = 0; i <= SamplePipeline::SamplePipeline::kFramesMax; ++i)
-    chain.push_back(0x10010 + i * 16);
+  for (uint64_t i = 0; i <= kStackFramesMax; ++i) chain.push_back(0x10010 + i * 16);
   Sample(1, chain);
   const Profile profile = Run();
-  EXPECT_EQ(Frames(profile, 0).size(), SamplePipeline::SamplePipeline::kFramesMax);
+  EXPECT_EQ(Frames(profile, 0).size(), kStackFramesMax);
   EXPECT_EQ(Label(profile, 0, "stack_end"), "frame_limit");
 }
 
@@ -280,15 +280,15 @@ TEST_F(SamplePipelineTest, SharesNoCallersAcrossTheKernelsPart) {
 TEST_F(SamplePipelineTest, KeepsTheLimitOfFramesWithSharedCallers) {
   Map(1, 0x10000, 0x100000, 0, "/bin/app");
   std::vector<uint64_t> chain = {kContextUser, 0x10010};
-  while (chain.size() < SamplePipeline::kFramesMax + 1) chain.push_back(0x10020);
+  while (chain.size() < kStackFramesMax + 1) chain.push_back(0x10020);
   Sample(1, chain);
   chain.insert(chain.begin() + 2, 0x10030);  // one too many
   Sample(1, chain);
   const Profile profile = Run();
   ASSERT_EQ(profile.samples.size(), 2U);
-  EXPECT_EQ(Frames(profile, 0).size(), size_t{SamplePipeline::kFramesMax});
+  EXPECT_EQ(Frames(profile, 0).size(), kStackFramesMax);
   EXPECT_EQ(Label(profile, 0, "stack_end"), "");
-  EXPECT_EQ(Frames(profile, 1).size(), size_t{SamplePipeline::kFramesMax});
+  EXPECT_EQ(Frames(profile, 1).size(), kStackFramesMax);
   EXPECT_EQ(Label(profile, 1, "stack_end"), "frame_limit");
 }
 
