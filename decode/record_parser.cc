@@ -258,17 +258,14 @@ void RecordParser::Finish(EventSink& sink) {
 
 // --- other records ---
 
-bool RecordParser::OnMmap(Header header, Bytes record, EventSink& sink) {
-  ByteCursor body = Body(record, &mmap_.identity);
+// What both mapping records begin with; the rest of mmap_ is cleared.
+void RecordParser::StartMmap(Header header, ByteCursor* body) {
   mmap_.cpumode = internal::CpuModeOf(header.misc);
-  mmap_.pid = body.S32();
-  mmap_.tid = body.S32();
-  mmap_.start = VirtAddr{body.U64()};
-  mmap_.length_bytes = body.U64();
-  mmap_.file_offset = FileOffset{body.U64()};
-  if (!body.ok()) return false;
-  mmap_.path = body.FixedString(body.remaining());
-  mmap_.executable = (header.misc & kMiscMmapData) == 0;
+  mmap_.pid = body->S32();
+  mmap_.tid = body->S32();
+  mmap_.start = VirtAddr{body->U64()};
+  mmap_.length_bytes = body->U64();
+  mmap_.file_offset = FileOffset{body->U64()};
   mmap_.protection = 0;
   mmap_.map_flags = 0;
   mmap_.build_id = BuildId();
@@ -276,23 +273,21 @@ bool RecordParser::OnMmap(Header header, Bytes record, EventSink& sink) {
   mmap_.device_minor = 0;
   mmap_.inode = 0;
   mmap_.inode_generation = 0;
+}
+
+bool RecordParser::OnMmap(Header header, Bytes record, EventSink& sink) {
+  ByteCursor body = Body(record, &mmap_.identity);
+  StartMmap(header, &body);
+  if (!body.ok()) return false;
+  mmap_.path = body.FixedString(body.remaining());
+  mmap_.executable = (header.misc & kMiscMmapData) == 0;
   sink.OnMmap(mmap_);
   return true;
 }
 
 bool RecordParser::OnMmap2(Header header, Bytes record, EventSink& sink) {
   ByteCursor body = Body(record, &mmap_.identity);
-  mmap_.cpumode = internal::CpuModeOf(header.misc);
-  mmap_.pid = body.S32();
-  mmap_.tid = body.S32();
-  mmap_.start = VirtAddr{body.U64()};
-  mmap_.length_bytes = body.U64();
-  mmap_.file_offset = FileOffset{body.U64()};
-  mmap_.build_id = BuildId();
-  mmap_.device_major = 0;
-  mmap_.device_minor = 0;
-  mmap_.inode = 0;
-  mmap_.inode_generation = 0;
+  StartMmap(header, &body);
   if ((header.misc & kMiscMmapBuildId) != 0) {
     const size_t size = std::min<size_t>(body.U8(), kBuildIdFieldBytes);
     body.Skip(3);

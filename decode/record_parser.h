@@ -83,6 +83,7 @@ class RecordParser {
 
   // Each returns false if the record is too short.
   bool OnKernelRecord(Header header, Bytes record, EventSink& sink);
+  void StartMmap(Header header, ByteCursor* body);
   bool OnMmap(Header header, Bytes record, EventSink& sink);
   bool OnMmap2(Header header, Bytes record, EventSink& sink);
   bool OnComm(Header header, Bytes record, EventSink& sink);
