@@ -510,6 +510,8 @@ struct Refused {
   uint64_t samples;  // counted by walking over the records' headers with other tools
 };
 
+void PrintTo(const Refused& refused, std::ostream* out) { *out << refused.recording; }
+
 class RefusedByPerf : public ::testing::TestWithParam<Refused> {};
 
 TEST_P(RefusedByPerf, IsReadAllTheSame) {

@@ -44,6 +44,15 @@ class JunitResultsTest(unittest.TestCase):
         self.assertEqual(self.results(self.suite(SKIPPED.replace("Skipped\nno PMU on this host", "gone")))[0][3],
                          "no reason given")
 
+    def test_takes_the_reason_that_nodes_test_runner_gives(self):
+        output = "ok 1 - draws\nok 2 - zooms # SKIP chromium is not there; install it\n  ---\n  duration_ms: 0.1"
+        case = SKIPPED.replace("/src/c_test.cc:7: Skipped\nno PMU on this host\n", output)
+        self.assertEqual(self.results(self.suite(case))[0][3], "chromium is not there; install it")
+
+    def test_names_a_parameterised_test_once(self):
+        case = PASSED.replace('name="a"', 'name="Small/A.B/x_y  # GetParam() = 16-byte object &lt;A0-C9&gt;"')
+        self.assertEqual(self.results(self.suite(case)), [("dev", "passed", "Small/A.B/x_y", "")])
+
     def test_a_missing_broken_or_empty_report_is_a_failure(self):
         for content in (None, "", "<testsuite>", self.suite()):
             self.assertEqual([line[1] for line in self.results(content)], ["failed"], content)

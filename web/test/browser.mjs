@@ -12,7 +12,7 @@ export function chromiumMissing() {
 /** Playwright gives it an empty user-data-dir under the temporary folder and removes that at the end. */
 export function launch() {
   return chromium.launch({
-    executablePath: kChromium, headless: true, timeout: 60_000,
+    executablePath: kChromium, headless: true, timeout: 180_000,
     args: ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking',
            '--disable-component-update', '--disable-sync'],
   });

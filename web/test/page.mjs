@@ -43,7 +43,8 @@ async function withPage(url, options, use) {
   const context = await browser.newContext({viewport: {width: 1280, height: 720}, colorScheme: 'light', ...options});
   try {
     const page = await context.newPage();
-    page.setDefaultTimeout(20_000);
+    // Far above what any step takes: on a busy machine the page is slow, not wrong.
+    page.setDefaultTimeout(120_000);
     const noise = [];
     page.on('console', (message) => noise.push(`${message.type()}: ${message.text()}`));
     page.on('pageerror', (error) => noise.push(`error: ${error.stack}`));
