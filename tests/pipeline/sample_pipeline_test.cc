@@ -292,6 +292,28 @@ TEST_F(SamplePipelineTest, KeepsTheLimitOfFramesWithSharedCallers) {
   EXPECT_EQ(Label(profile, 1, "stack_end"), "frame_limit");
 }
 
+TEST_F(SamplePipelineTest, MakesOneLocationOfOneAddressThoughItsFileWasReplaced) {
+  // Without build ids the two files are told apart by their inodes, but nothing of that is in a profile.
+  for (const int32_t pid : {1, 2}) {
+    source_.Play([=](EventSink& sink) {
+      MmapEvent event;
+      event.pid = event.tid = pid;
+      event.cpumode = CpuMode::kUser;
+      event.start = {0x10000};
+      event.length_bytes = 0x1000;
+      event.path = "/bin/app";
+      event.inode = static_cast<uint64_t>(pid);
+      sink.OnMmap(event);
+    });
+    Sample(pid, {kContextUser, 0x10010, 0x10020});
+  }
+  const Profile profile = Run({.label_process = false});
+  EXPECT_EQ(profile.locations.size(), 2U);
+  EXPECT_EQ(profile.stacks.size(), 1U);
+  ASSERT_EQ(profile.samples.size(), 1U);
+  EXPECT_EQ(profile.Values(0)[0], 2);
+}
+
 TEST_F(SamplePipelineTest, LosesSamplesWithAReasonAtItsMemoryBound) {
   Map(1, 0x10000, 0x100000, 0, "/bin/app");
   for (uint64_t i = 0; i < 10'000; ++i) Sample(1, {kContextUser, 0x10010 + i * 16});
