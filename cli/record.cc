@@ -42,6 +42,10 @@ struct RecordOptions {
 };
 
 constexpr uint64_t kFrequencyDefaultHz = 997;
+// Beyond what any kernel allows (kernel.perf_event_max_sample_rate); and what perf_event_attr's 64 bits hold as the
+// kernel reads them.
+constexpr uint64_t kFrequencyMaxHz = 1'000'000;
+constexpr uint64_t kPeriodMax = INT64_MAX;
 constexpr int kEndCommandMilliseconds = 2000;
 Result<std::vector<int32_t>> ParsePids(const std::vector<std::string>& texts) {
   std::vector<int32_t> pids;
@@ -253,10 +257,10 @@ void AddRecord(CLI::App* app, const TrailingWords& trailing, VerbFunction* chose
   verb->add_option("-F,--frequency", options->frequency_hz,
                    "Samples per second and CPU (default 997)")
       ->type_name("HZ")
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Range(uint64_t{1}, kFrequencyMaxHz));
   verb->add_option("-c,--period", options->period, "One sample per so many events")
       ->type_name("PERIOD")
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Range(uint64_t{1}, kPeriodMax));
   verb->add_option("-e,--event", options->events, "What to count, as perf names it")
       ->type_name("EVENT");
   verb->add_option("--duration", options->duration,
