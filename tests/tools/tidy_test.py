@@ -110,10 +110,15 @@ class TidyTest(unittest.TestCase):
         _, warnings = self.check({"base/a.cc": text, "tests/base/a_test.cc": ""})
         self.assertEqual(warnings, [])
 
+    def test_measures_no_function_inside_the_call_of_a_macro(self):
+        lines = ["INSTANTIATE_TEST_SUITE_P(Both, A, B(),", "                         [](const auto& c) {", "                           return c;",
+                 "                         });", "", "TEST_P(A, Works) {", "}"]
+        self.assertEqual(list(tidy.function_ranges(lines)), [(6, 7)])
+
     def test_warns_of_a_source_without_a_test(self):
         _, warnings = self.check({
-            "base/a.cc": "", "base/internal/b.cc": "", "base/c_more.cc": "", "base/d.cc": "",
-            "tests/base/b_test.cc": '#include "base/d.h"\n', "tests/base/c_test.cc": ""})
+            "base/a.cc": "", "base/internal/b.cc": "", "base/c_more.cc": "", "base/d.cc": "", "cli/e.cc": "",
+            "tests/base/f_test.cc": '#include "base/d.h"\n', "tests/base/c_test.cc": ""})
         self.assertEqual(len(warnings), 1)
         self.assertIn("base/a.cc", warnings[0])
 
