@@ -44,6 +44,7 @@ inline char* PutVarint(char* at, uint64_t value) {
 }
 
 inline char* PutBytes(char* at, std::string_view bytes) {
+  if (bytes.empty()) return at;  // memcpy wants a pointer even for no bytes
   std::memcpy(at, bytes.data(), bytes.size());
   return at + bytes.size();
 }
