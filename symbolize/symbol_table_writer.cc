@@ -93,7 +93,7 @@ class TableWriter {
   };
 
   void WriteCodePages();
-  void WriteCodePage(uint64_t start, uint64_t end);
+  void WriteCodePage(uint64_t start, uint64_t last_address);
   uint32_t NodeOf(const FlatSymbols::Segment& segment, uint64_t page_start, PageNodes* nodes);
   void WriteFunctionPages();
   void WriteStringPages();
@@ -143,7 +143,7 @@ void TableWriter::WriteCodePages() {
     const uint64_t start =
         std::min(segment < segments.size() ? segments[segment].start : UINT64_MAX,
                  line < lines.size() ? lines[line].start : UINT64_MAX);
-    uint64_t end = UINT64_MAX;
+    uint64_t last_address = UINT64_MAX;  // where something may start, too
     size_t items = 0;
     while (segment < segments.size() || line < lines.size()) {
       const bool take_segment =
@@ -154,7 +154,7 @@ void TableWriter::WriteCodePages() {
           take_segment && (segment == 0 || segments[segment].piece != segments[segment - 1].piece);
       if (at > start && ((items >= kPageItems && is_function_start) || items >= 2 * kPageItems ||
                          at - start > UINT32_MAX)) {
-        end = at;
+        last_address = at - 1;
         break;
       }
       // Deep chains weigh more, so that the page's nodes stay below their bound.
@@ -164,7 +164,7 @@ void TableWriter::WriteCodePages() {
       ++items;
       ++(take_segment ? segment : line);
     }
-    WriteCodePage(start, end);
+    WriteCodePage(start, last_address);
   }
 }
 
@@ -221,7 +221,7 @@ void AppendDeltas(const std::vector<uint32_t>& values, std::string* out) {
   AppendColumn(deltas, out);
 }
 
-void TableWriter::WriteCodePage(uint64_t start, uint64_t end) {
+void TableWriter::WriteCodePage(uint64_t start, uint64_t last_address) {
   PageNodes nodes;
   std::vector<uint32_t> segment_starts, segment_nodes;
   std::vector<uint32_t> line_starts, files, lines, columns, discriminators;
@@ -237,7 +237,7 @@ void TableWriter::WriteCodePage(uint64_t start, uint64_t end) {
       (next_segment_ >= all_segments.size() || all_segments[next_segment_].start > start)) {
     add_segment(all_segments[next_segment_ - 1], start);
   }
-  for (; next_segment_ < all_segments.size() && all_segments[next_segment_].start < end;
+  for (; next_segment_ < all_segments.size() && all_segments[next_segment_].start <= last_address;
        ++next_segment_) {
     add_segment(all_segments[next_segment_], all_segments[next_segment_].start);
   }
@@ -257,7 +257,8 @@ void TableWriter::WriteCodePage(uint64_t start, uint64_t end) {
   if (next_line_ > 0 && (next_line_ >= all_lines.size() || all_lines[next_line_].start > start)) {
     add_line(all_lines[next_line_ - 1], start);
   }
-  for (; next_line_ < all_lines.size() && all_lines[next_line_].start < end; ++next_line_) {
+  for (; next_line_ < all_lines.size() && all_lines[next_line_].start <= last_address;
+       ++next_line_) {
     add_line(all_lines[next_line_], all_lines[next_line_].start);
   }
 

@@ -79,6 +79,7 @@ class Flattener {
   void CollectNamingSymbols();
   void FlattenScopes();
   void EmitSegment(uint64_t start, uint64_t end, uint32_t scope);
+  void AppendOwnSegments(uint64_t start, uint64_t end, uint32_t scope, uint32_t root);
   void AppendSegment(uint64_t start, uint32_t scope, uint32_t piece);
   void FlattenLines();
   void EmitLines(uint64_t start, uint64_t end, const SymbolRows::LineSequence& sequence);
@@ -93,7 +94,8 @@ class Flattener {
   std::vector<Symbol> plain_;   // of all plain sources, by (source, start, size, order)
   std::vector<Symbol> naming_;  // those that name outermost functions, one per start
   std::unordered_map<uint32_t, std::vector<CodeRange>> root_ranges_;
-  std::map<std::pair<uint64_t, uint32_t>, uint32_t> pieces_;  // by (start, root)
+  // By start, end and root: a symbol and a range of the root may start together and end apart.
+  std::map<std::tuple<uint64_t, uint64_t, uint32_t>, uint32_t> pieces_;
   std::map<std::pair<uint32_t, uint32_t>, uint32_t> renamed_;
   uint64_t segments_end_ = 0;
   uint64_t lines_end_ = 0;
@@ -186,7 +188,7 @@ void Flattener::EmitSegment(uint64_t start, uint64_t end, uint32_t scope) {
   segments_end_ = end;
   const uint32_t root = RootOf(scope);
   if (IsPlain(rows_.scopes()[root].source)) {
-    AppendSegment(start, scope, RangePiece(start, end, root));
+    AppendOwnSegments(start, end, scope, root);
     return;
   }
   auto next =
@@ -199,10 +201,19 @@ void Flattener::EmitSegment(uint64_t start, uint64_t end, uint32_t scope) {
       part_end = std::min(part_end, symbol->end);
       AppendSegment(start, scope, SymbolPiece(*symbol, root));
     } else {
-      AppendSegment(start, scope, RangePiece(start, part_end, root));
+      AppendOwnSegments(start, part_end, scope, root);
     }
     start = part_end;
     while (next != naming_.end() && next->start <= start) ++next;
+  }
+}
+
+// Segments of a function that keeps its name, cut at the ends of its ranges: an inlined call may claim to go on beyond.
+void Flattener::AppendOwnSegments(uint64_t start, uint64_t end, uint32_t scope, uint32_t root) {
+  while (start < end) {
+    const uint32_t piece = RangePiece(start, end, root);
+    AppendSegment(start, scope, piece);
+    start = std::min(end, flat_.pieces[piece].range.end.value);
   }
 }
 
@@ -215,8 +226,8 @@ void Flattener::AppendSegment(uint64_t start, uint32_t scope, uint32_t piece) {
 }
 
 uint32_t Flattener::SymbolPiece(const Symbol& symbol, uint32_t root) {
-  const auto [entry, is_new] =
-      pieces_.try_emplace({symbol.start, root}, static_cast<uint32_t>(flat_.pieces.size()));
+  const auto [entry, is_new] = pieces_.try_emplace({symbol.start, symbol.end, root},
+                                                   static_cast<uint32_t>(flat_.pieces.size()));
   if (is_new) {
     flat_.pieces.push_back(
         {.range = {.start = {symbol.start}, .end = {symbol.end}},
@@ -234,8 +245,8 @@ uint32_t Flattener::RangePiece(uint64_t address, uint64_t end, uint32_t root) {
       if (candidate.start.value <= address && address < candidate.end.value) range = candidate;
     }
   }
-  const auto [entry, is_new] =
-      pieces_.try_emplace({range.start.value, root}, static_cast<uint32_t>(flat_.pieces.size()));
+  const auto [entry, is_new] = pieces_.try_emplace({range.start.value, range.end.value, root},
+                                                   static_cast<uint32_t>(flat_.pieces.size()));
   if (is_new) {
     flat_.pieces.push_back({.range = range, .function = rows_.scopes()[root].function});
   }

@@ -120,6 +120,32 @@ TEST(SymbolTableWriter, NamesTheOutermostFrameByTheSymbolTable) {
   EXPECT_EQ(table->FindFunction({0x120}), std::nullopt);
 }
 
+TEST(SymbolTableWriter, FindsTheWholeFunctionBehindASymbolThatEndsEarly) {
+  SymbolRows rows;
+  AddSymbol(&rows, SymbolSource::kDwarf, 0x100, 0x20, "f");
+  AddSymbol(&rows, SymbolSource::kSymtab, 0x100, 0x8, "f.start");
+  const auto table = TableOf(rows);
+  EXPECT_EQ(At(*table, 0x107), "f.start :0:0");
+  EXPECT_EQ(table->FindFunction({0x107}), (CodeRange{{0x100}, {0x108}}));
+  EXPECT_EQ(At(*table, 0x108), "f :0:0");
+  EXPECT_EQ(table->FindFunction({0x108}), (CodeRange{{0x100}, {0x120}}));
+}
+
+TEST(SymbolTableWriter, EndsAFunctionWhereAnInlinedCallClaimsToGoOn) {
+  SymbolRows rows;
+  const auto scope = rows.AddFunction({.start = {0x100},
+                                       .size_bytes = 0x20,
+                                       .names = {.system_name = "f"},
+                                       .source = SymbolSource::kDwarf});
+  const CodeRange inlined = {{0x118}, {0x130}};
+  rows.AddInline(scope, {.system_name = "g"}, {.line = 8}, std::span(&inlined, 1));
+  const auto table = TableOf(rows);
+  EXPECT_EQ(table->FindFunction({0x11f}), (CodeRange{{0x100}, {0x120}}));
+  EXPECT_EQ(table->FindFunction({0x120}), (CodeRange{{0x120}, {0x130}}));
+  EXPECT_EQ(At(*table, 0x12f), "g :0:0 < f :8:0");
+  EXPECT_EQ(At(*table, 0x130), "-");
+}
+
 TEST(SymbolTableWriter, NamesTheOutermostFrameByDynsymWithoutSymtab) {
   SymbolRows rows;
   AddSymbol(&rows, SymbolSource::kDwarf, 0x100, 0x20, "__f");
@@ -174,6 +200,17 @@ TEST(SymbolTableWriter, KeepsLinesThatHaveNoFunction) {
   EXPECT_EQ(At(*table, 0x10f), "? a.s:3:0");
   EXPECT_EQ(At(*table, 0x110), "-");
   EXPECT_EQ(table->FindFunction({0x100}), std::nullopt);
+}
+
+TEST(SymbolTableWriter, EndsWithTheLastAddress) {
+  SymbolRows rows;
+  AddSymbol(&rows, SymbolSource::kDwarf, UINT64_MAX - 1, 8, "f");
+  const SymbolRows::LineRow line = {.start = {UINT64_MAX - 2}, .line = 3};
+  rows.AddLines(SymbolSource::kDwarf, std::span(&line, 1), {UINT64_MAX});
+  const auto table = TableOf(rows);
+  EXPECT_EQ(At(*table, UINT64_MAX - 2), "? :3:0");
+  EXPECT_EQ(At(*table, UINT64_MAX - 1), "f :3:0");
+  EXPECT_EQ(At(*table, UINT64_MAX), "-");
 }
 
 TEST(SymbolTableWriter, LetsTheBetterAndLaterLineSequenceWin) {
