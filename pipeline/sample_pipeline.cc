@@ -27,14 +27,16 @@ using internal::EventColumn;
 using internal::StackFinder;
 using internal::StackTable;
 
-// The sample before, whose row is not written yet: the memory for it is on its way while the next one is read.
+// A sample of the batch whose rows are not written yet.
 struct PendingSample {
-  bool waiting = false;
   StackFinder::Stack stack;
-  Hash128 hash;  // of the finder's places, where the stack is new
+  Hash128 hash;  // of the stack's places, where it is new
+  uint32_t places_begin = 0;
+  uint32_t places_count = 0;
   LabelSetId labels = 0;
   uint32_t event = 0;
   uint64_t period = 0;
+  uint32_t row = 0;
 };
 
 // What makes two samples' label sets equal.
@@ -88,7 +90,7 @@ class SamplePipeline::Impl {
   LossLedger losses_;
 
  private:
-  void WritePending();
+  void WriteBatch();
   LabelSetId FindLabels(const CapturedSample& sample, const Process& process, const Thread& thread,
                         const StackFinder::Stack& stack);
   EventColumn& ColumnOf(uint32_t event);
@@ -108,7 +110,9 @@ class SamplePipeline::Impl {
   StackFinder finder_;
   ProfileBuilder labels_builder_;  // holds the label sets
   std::vector<EventColumn> columns_;
-  PendingSample pending_;
+  std::array<PendingSample, StackFinder::kBatchSamples> batch_;
+  uint32_t batch_count_ = 0;
+  std::vector<uint32_t> places_;  // of the batch's new stacks
   FoundLabels last_labels_;
   absl::flat_hash_map<LabelKey, LabelSetId> label_cache_;
   std::vector<Profile::Label> labels_;
@@ -136,7 +140,6 @@ EventColumn& SamplePipeline::Impl::ColumnOf(uint32_t event) {
 }
 
 void SamplePipeline::Impl::OnSample(const CapturedSample& sample) {
-  WritePending();
   losses_.Capture();
   EventColumn& column = ColumnOf(sample.event);
   ++column.total.samples;
@@ -157,28 +160,54 @@ void SamplePipeline::Impl::OnSample(const CapturedSample& sample) {
   }
   losses_.Keep();
   const auto [process, thread] = processes_.FindTask(sample.identity.pid, sample.identity.tid);
-  pending_.stack = finder_.Find(sample, process);
-  if (pending_.stack.id == StackFinder::kNewStack) {
-    pending_.hash = table_.HashOf(finder_.places());
-  } else {
-    table_.PrefetchRow(pending_.stack.likely_row);
-  }
-  ++samples_by_stack_end_[static_cast<size_t>(pending_.stack.end)];
-  pending_.labels = FindLabels(sample, process, thread, pending_.stack);
-  pending_.event = sample.event;
-  pending_.period = sample.period;
-  pending_.waiting = true;
+  PendingSample& pending = batch_[batch_count_];
+  pending.stack = finder_.Find(sample, process, batch_count_);
+  ++samples_by_stack_end_[static_cast<size_t>(pending.stack.end)];
+  pending.labels = FindLabels(sample, process, thread, pending.stack);
+  pending.event = sample.event;
+  pending.period = sample.period;
+  if (++batch_count_ == batch_.size()) WriteBatch();
 }
 
-void SamplePipeline::Impl::WritePending() {
-  if (!std::exchange(pending_.waiting, false)) return;
-  uint32_t stack = pending_.stack.id;
-  if (stack == StackFinder::kNewStack) {
-    stack = table_.InternStack(finder_.places(), pending_.hash);
+// Every look-up in the table waits for memory. So each loop asks for what the next one needs.
+void SamplePipeline::Impl::WriteBatch() {
+  const auto batch = std::span(batch_).first(batch_count_);
+  const auto places_of = [this](const PendingSample& sample) {
+    return std::span<const uint32_t>(places_).subspan(sample.places_begin, sample.places_count);
+  };
+  const auto is_new = [](const PendingSample& sample) {
+    return sample.stack.id == StackFinder::kNewStack && sample.stack.same_as == StackFinder::kNone;
+  };
+  places_.clear();
+  for (PendingSample& sample : batch) {
+    if (!is_new(sample)) {
+      table_.PrefetchRow(sample.stack.likely_row);
+      continue;
+    }
+    sample.places_begin = static_cast<uint32_t>(places_.size());
+    finder_.Number(sample.stack, &places_);
+    sample.places_count = static_cast<uint32_t>(places_.size()) - sample.places_begin;
+    sample.hash = table_.HashOf(places_of(sample));
   }
-  const uint32_t row = table_.Add(stack, pending_.labels, pending_.event, pending_.period,
-                                  pending_.stack.likely_row);
-  finder_.Remember(stack, row);
+  for (PendingSample& sample : batch) {
+    if (is_new(sample)) {
+      sample.stack.id = table_.InternStack(places_of(sample), sample.hash);
+      table_.PrefetchStack(sample.stack.id);
+    } else if (sample.stack.id == StackFinder::kNewStack) {
+      sample.stack.id = batch[sample.stack.same_as].stack.id;
+    }
+  }
+  for (const PendingSample& sample : batch) table_.PrefetchFirstRow(sample.stack.id);
+  for (uint32_t index = 0; index < batch.size(); ++index) {
+    PendingSample& sample = batch[index];
+    const uint32_t same_as = sample.stack.same_as;
+    sample.row =
+        table_.Add(sample.stack.id, sample.labels, sample.event, sample.period,
+                   same_as == StackFinder::kNone ? sample.stack.likely_row : batch[same_as].row);
+    finder_.Remember(sample.stack, index, sample.stack.id, sample.row);
+  }
+  batch_count_ = 0;
+  finder_.StartBatch();
 }
 
 LabelSetId SamplePipeline::Impl::FindLabels(const CapturedSample& sample, const Process& process,
@@ -333,7 +362,7 @@ Profile SamplePipeline::Impl::Finish(const LossLedger& source_losses) {
   if (!description_.events.empty()) {
     ColumnOf(static_cast<uint32_t>(description_.events.size() - 1));
   }
-  WritePending();
+  WriteBatch();
   decltype(label_cache_)().swap(label_cache_);
   table_.Seal();
   for (const auto& [pid, path] : jit_dumps_of_live_) AddJitDump(pid, path);

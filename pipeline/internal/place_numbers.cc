@@ -9,8 +9,6 @@ namespace ptarmigan::internal {
 
 void PlaceNumbers::Append(std::span<const FoundPlace> found, uint64_t time_ns,
                           std::vector<uint32_t>* numbers) {
-  for (const FoundPlace& at : found)
-    table_.Prefetch({.object = at.object, .position = at.position});
   for (const FoundPlace& at : found) {
     Place place{.object = at.object, .position = at.position};
     uint64_t variant = 0;

@@ -32,8 +32,11 @@ class PlaceNumbers {
   void TellApartByTime(int32_t pid) { timed_pids_.insert(pid); }
   bool AreToldApartByTime(int32_t pid) const { return timed_pids_.contains(pid); }
 
-  // Appends the numbers of `found` to `numbers`. `time_ns` is the sample's, or Place::kAnyTime. All at once, so that
-  // the table's memory is fetched for all of them together.
+  // Asks for the table's memory for a place that Append will be called for.
+  void Prefetch(const FoundPlace& place) const {
+    table_.Prefetch({.object = place.object, .position = place.position});
+  }
+  // Appends the numbers of `found` to `numbers`. `time_ns` is the sample's, or Place::kAnyTime.
   void Append(std::span<const FoundPlace> found, uint64_t time_ns, std::vector<uint32_t>* numbers);
 
  private:

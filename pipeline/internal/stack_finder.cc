@@ -33,24 +33,49 @@ bool HasFilePositions(const CodeObject& object) {
 
 }  // namespace
 
-StackFinder::Stack StackFinder::Find(const CapturedSample& sample, Process& process) {
-  places_.clear();
-  remembering_ = nullptr;
+StackFinder::Stack StackFinder::Find(const CapturedSample& sample, Process& process,
+                                     uint32_t index) {
   last_mapping_ = nullptr;
-  time_ns_ = sample.identity.has_time ? sample.identity.time_ns : Place::kAnyTime;
-  const Stack stack =
-      unwinder_.CanUnwind(sample) ? FindByUnwinding(sample, process) : FindByChain(sample, process);
-  NumberPlaces();
-  return stack;
+  stack_ = {};
+  stack_.found_begin = static_cast<uint32_t>(found_end_);
+  stack_.time_ns = sample.identity.has_time ? sample.identity.time_ns : Place::kAnyTime;
+  if (unwinder_.CanUnwind(sample)) {
+    FindByUnwinding(sample, process);
+  } else if (sample.has_chain && !(sample.has_branches && unwinder_.IsLbrCallStack(sample.event))) {
+    FindByKernelChain(sample, process, index);
+  } else {
+    FindByChain(sample, process);
+  }
+  stack_.found_count = static_cast<uint32_t>(Depth());
+  return stack_;
 }
 
-void StackFinder::Remember(uint32_t stack, uint32_t row) {
-  if (remembering_ == nullptr) return;
-  remembering_->stack = stack;
-  remembering_->row = row;
+void StackFinder::Number(const Stack& stack, std::vector<uint32_t>* places) {
+  numbers_.Append(std::span(found_).subspan(stack.found_begin, stack.found_count), stack.time_ns,
+                  places);
+  if (stack.recent == kNone) return;
+  std::vector<uint32_t>& recent = recent_callers_[stack.recent].places;
+  places->insert(places->end(), recent.end() - static_cast<ptrdiff_t>(stack.shared_count),
+                 recent.end());
+  const size_t callers = size_t{stack.callers_count} + stack.shared_count;
+  recent.assign(places->end() - static_cast<ptrdiff_t>(callers), places->end());
 }
 
-StackFinder::Stack StackFinder::FindByUnwinding(const CapturedSample& sample, Process& process) {
+void StackFinder::Remember(const Stack& stack, uint32_t index, uint32_t id, uint32_t row) {
+  if (stack.chain == kNone) return;
+  CachedChain& cached = chains_[stack.chain];
+  // Another chain may have taken the slot since.
+  if (cached.batch != batch_ || cached.index != index) return;
+  cached.stack = id;
+  cached.row = row;
+}
+
+void StackFinder::StartBatch() {
+  found_end_ = 0;
+  ++batch_;
+}
+
+void StackFinder::FindByUnwinding(const CapturedSample& sample, Process& process) {
   if (sample.has_chain) {
     AppendChain(sample, process, /*kernel_only=*/true);
   } else if (sample.cpumode == CpuMode::kKernel) {
@@ -61,26 +86,26 @@ StackFinder::Stack StackFinder::FindByUnwinding(const CapturedSample& sample, Pr
     if (Depth() >= kStackFramesMax) break;
     AppendPlace(process, CpuMode::kUser, frame.pc.value, frame.is_return_address);
   }
-  return {.origin = walk.origin, .end = walk.end};
+  stack_.origin = walk.origin;
+  stack_.end = walk.end;
 }
 
-StackFinder::Stack StackFinder::FindByChain(const CapturedSample& sample, Process& process) {
-  const bool by_lbr = sample.has_branches && unwinder_.IsLbrCallStack(sample.event);
-  if (!sample.has_chain && !by_lbr) {
-    StackEnd end = StackEnd::kComplete;
-    if (sample.has_ip && !AppendPlace(process, sample.cpumode, sample.ip.value, false)) {
-      end = StackEnd::kNoMapping;
-    }
-    return {.origin = StackOrigin::kNone, .end = end};
-  }
-  if (by_lbr) {
+// By branch records, or where there is nothing but an instruction pointer.
+void StackFinder::FindByChain(const CapturedSample& sample, Process& process) {
+  if (sample.has_branches && unwinder_.IsLbrCallStack(sample.event)) {
     AppendChain(sample, process, /*kernel_only=*/true);
     AppendLbrStack(sample, process);
-    return {.origin = StackOrigin::kLbr, .end = StackEnd::kComplete};
+    stack_.origin = StackOrigin::kLbr;
+  } else if (sample.has_ip && !AppendPlace(process, sample.cpumode, sample.ip.value, false)) {
+    stack_.end = StackEnd::kNoMapping;
   }
+}
+
+void StackFinder::FindByKernelChain(const CapturedSample& sample, Process& process,
+                                    uint32_t index) {
   // The same addresses in the same address spaces give the same stack.
   // (Unless a JIT compiler moves code about: then time is part of the place.)
-  const uint64_t time_ns = numbers_.AreToldApartByTime(process.pid) ? time_ns_ : 0;
+  const uint64_t time_ns = numbers_.AreToldApartByTime(process.pid) ? stack_.time_ns : 0;
   const uint64_t spaces[] = {process.space.generation(),
                              processes_.kernel().generation(),
                              time_ns,
@@ -91,18 +116,22 @@ StackFinder::Stack StackFinder::FindByChain(const CapturedSample& sample, Proces
   const Hash128 hash = HashBytes128(std::as_bytes(std::span(sample.chain)));
   const uint64_t key = hash.low ^ spaces_hash;
   const auto key_high = static_cast<uint32_t>(hash.high);
-  if (chains_.empty()) chains_.resize(kChainSlots);
-  CachedChain& cached = chains_[key % kChainSlots];
-  remembering_ = &cached;
-  if (cached.stack == kNewStack || cached.key != key || cached.key_high != key_high) {
+  stack_.chain = static_cast<uint32_t>(key % kChainSlots);
+  CachedChain& cached = chains_[stack_.chain];
+  const bool is_known = cached.stack != kNewStack || cached.batch == batch_;
+  if (!is_known || cached.key != key || cached.key_high != key_high) {
     cached = {.key = key,
               .key_high = key_high,
+              .batch = batch_,
+              .index = index,
               .end = AppendChain(sample, process, /*kernel_only=*/false)};
+  } else if (cached.stack == kNewStack) {
+    stack_.same_as = cached.index;
   }
-  return {.id = cached.stack,
-          .likely_row = cached.row,
-          .origin = StackOrigin::kKernelChain,
-          .end = cached.end};
+  stack_.id = cached.stack;
+  stack_.likely_row = cached.row;
+  stack_.origin = StackOrigin::kKernelChain;
+  stack_.end = cached.end;
 }
 
 StackEnd StackFinder::AppendChain(const CapturedSample& sample, Process& process,
@@ -122,6 +151,7 @@ StackEnd StackFinder::AppendChain(const CapturedSample& sample, Process& process
       mode = ModeOfMarker(entry);
       exact = true;
       callers_at = shared_at = chain.size();
+      stack_.recent = kNone;
       continue;
     }
     // A precise event of user code may be delivered from the kernel: what the kernel did by then is not its stack.
@@ -131,11 +161,15 @@ StackEnd StackFinder::AppendChain(const CapturedSample& sample, Process& process
     if (mode == CpuMode::kUser && !exact && !is_leaf && callers_at == chain.size()) {
       callers_at = i;
       places_at = Depth();
-      recent = &recent_callers_[static_cast<uint32_t>(sample.identity.tid) % kRecentCallers];
+      stack_.recent = static_cast<uint32_t>(sample.identity.tid) % kRecentCallers;
+      recent = &recent_callers_[stack_.recent];
       shared_at = chain.size() - SharedCallers(*recent, chain.subspan(i), process);
       if (i == shared_at) break;
     }
-    if (Depth() >= kStackFramesMax) return StackEnd::kFrameLimit;
+    if (Depth() >= kStackFramesMax) {
+      stack_.recent = kNone;
+      return StackEnd::kFrameLimit;
+    }
     // The first address repeats the sample's own, which is the more precise one where they differ.
     const uint64_t address = is_leaf && sample.has_ip ? sample.ip.value : entry;
     const bool mapped = AppendPlace(process, mode, address, !exact);
@@ -145,23 +179,18 @@ StackEnd StackFinder::AppendChain(const CapturedSample& sample, Process& process
     end = mapped || is_leaf ? StackEnd::kComplete : StackEnd::kNoMapping;
   }
   if (callers_at < chain.size()) {
-    NumberPlaces();
-    if (shared_at < chain.size()) {
-      const size_t shared = chain.size() - shared_at;
-      places_.insert(places_.end(), recent->places.end() - static_cast<ptrdiff_t>(shared),
-                     recent->places.end());
-      end = recent->end;
-    }
+    stack_.shared_count = static_cast<uint32_t>(chain.size() - shared_at);
+    stack_.callers_count = static_cast<uint32_t>(Depth() - places_at);
+    if (stack_.shared_count > 0) end = recent->end;
     recent->space = process.space.generation();
     recent->addresses.assign(chain.begin() + static_cast<ptrdiff_t>(callers_at), chain.end());
-    recent->places.assign(places_.begin() + static_cast<ptrdiff_t>(places_at), places_.end());
     recent->end = end;
   }
   if (leaf && !kernel_only && sample.has_ip) {
     AppendPlace(process, sample.cpumode, sample.ip.value, false);
   }
   const uint16_t limit = description_.events[sample.event].attr.sample_max_stack;
-  if (limit > 0 && Depth() >= limit) end = StackEnd::kFrameLimit;
+  if (limit > 0 && Depth() + stack_.shared_count >= limit) end = StackEnd::kFrameLimit;
   return end;
 }
 
@@ -213,20 +242,15 @@ bool StackFinder::AppendPlace(Process& process, CpuMode mode, uint64_t address, 
     last_mapping_ = processes_.Lookup(process, looked_up, mode);
     last_mode_ = mode;
     if (last_mapping_ == nullptr) {
-      found_places_[found_count_++] = {processes_.objects().Unmapped(mode), address};
+      Found({processes_.objects().Unmapped(mode), address});
       return false;
     }
   }
   const CodeObject& object = *last_mapping_->object;
   const uint64_t position =
       HasFilePositions(object) ? last_mapping_->ToFileOffset(looked_up).value : looked_up.value;
-  found_places_[found_count_++] = {&object, position};
+  Found({&object, position});
   return true;
-}
-
-void StackFinder::NumberPlaces() {
-  numbers_.Append(std::span(found_places_).first(found_count_), time_ns_, &places_);
-  found_count_ = 0;
 }
 
 }  // namespace ptarmigan::internal

@@ -1,6 +1,11 @@
 // StackFinder: from a sample to its stack, as numbers of places: by walking the copied user stack, or by the kernel's own
 // call chain, or by branch records made in call-stack mode. Remembers what repeats soon, so that most frames of most
 // samples are not looked up at all.
+//
+// Samples are worked on in batches. Looking up places and stacks is waiting for memory; so Find does what depends on the
+// moment of the sample and asks for the memory that Number will need, and Number comes when the batch is full.
+//
+//   Find, Find, ... Find   |   Number, Number, ... Number   |   Remember, ...   |   StartBatch
 #pragma once
 
 #include <array>
@@ -20,13 +25,27 @@ namespace ptarmigan::internal {
 
 class StackFinder {
  public:
+  static constexpr size_t kBatchSamples = 16;
   static constexpr uint32_t kNewStack = UINT32_MAX;
+  static constexpr uint32_t kNone = UINT32_MAX;
 
+  // A sample's stack, as far as it is known before Number.
   struct Stack {
-    uint32_t id = kNewStack;  // in the StackTable; kNewStack: it is what places() holds
+    uint32_t id = kNewStack;                   // in the StackTable
     uint32_t likely_row = StackTable::kNoRow;  // where it was counted last, under whatever labels
+    uint32_t same_as = kNone;                  // the stack is that of this sample of the batch
     StackOrigin origin = StackOrigin::kNone;
     StackEnd end = StackEnd::kComplete;
+
+   private:
+    friend class StackFinder;
+    uint32_t found_begin = 0;  // its own places
+    uint32_t found_count = 0;
+    uint32_t callers_count = 0;  // of those, the outermost that later samples may share
+    uint32_t shared_count = 0;   // further callers, which are those of the sample before
+    uint32_t recent = kNone;     // whose callers they are and become
+    uint32_t chain = kNone;      // slot in which to remember the stack
+    uint64_t time_ns = 0;
   };
 
   // All references must outlive the finder.
@@ -34,11 +53,13 @@ class StackFinder {
               UserUnwinder& unwinder, PlaceNumbers& numbers)
       : description_(description), processes_(processes), unwinder_(unwinder), numbers_(numbers) {}
 
-  Stack Find(const CapturedSample& sample, Process& process);
-  // Leaf first. Until the next Find.
-  std::span<const uint32_t> places() const { return places_; }
-  // Where the stack of the last Find stands now, and the row in which its sample was counted.
-  void Remember(uint32_t stack, uint32_t row);
+  // `sample` number `index` of the batch.
+  Stack Find(const CapturedSample& sample, Process& process, uint32_t index);
+  // Appends the numbers of a stack without id, leaf first. Each of the batch once, in their order.
+  void Number(const Stack& stack, std::vector<uint32_t>* places);
+  // Where the stack of sample `index` stands, and the row in which it was counted.
+  void Remember(const Stack& stack, uint32_t index, uint32_t id, uint32_t row);
+  void StartBatch();
 
  private:
   // Kernel-made chains that are remembered: each has one slot, which the last one takes. Small enough to stay in the
@@ -53,18 +74,21 @@ class StackFinder {
     uint32_t key_high = 0;
     uint32_t stack = kNewStack;
     uint32_t row = StackTable::kNoRow;
+    uint32_t batch = 0;  // until the stack has an id: it is that of this sample
+    uint32_t index = 0;
     StackEnd end = StackEnd::kComplete;
   };
   // The return addresses in user code of one sample, as recorded, and their places.
   struct RecentCallers {
     uint64_t space = 0;  // the address space's generation; no space has 0
     std::vector<uint64_t> addresses;
-    std::vector<uint32_t> places;
+    std::vector<uint32_t> places;  // of the last sample that was numbered
     StackEnd end = StackEnd::kComplete;
   };
 
-  Stack FindByUnwinding(const CapturedSample& sample, Process& process);
-  Stack FindByChain(const CapturedSample& sample, Process& process);
+  void FindByUnwinding(const CapturedSample& sample, Process& process);
+  void FindByChain(const CapturedSample& sample, Process& process);
+  void FindByKernelChain(const CapturedSample& sample, Process& process, uint32_t index);
   // Appends the places of the chain, or of its kernel part; returns how it ended.
   StackEnd AppendChain(const CapturedSample& sample, Process& process, bool kernel_only);
   // How many of the outermost return addresses are those of the thread's sample before: calls deep down leave the
@@ -75,24 +99,25 @@ class StackFinder {
   void AppendLeafCaller(const CapturedSample& sample, Process& process);
   // False if no mapping covers the address (it is kept in a catch-all object).
   bool AppendPlace(Process& process, CpuMode mode, uint64_t address, bool is_caller);
-  void NumberPlaces();
-  size_t Depth() const { return places_.size() + found_count_; }
+  void Found(const FoundPlace& place) {
+    found_[found_end_++] = place;
+    numbers_.Prefetch(place);
+  }
+  size_t Depth() const { return found_end_ - stack_.found_begin; }
 
   const RecordingDescription& description_;
   ProcessTable& processes_;
   UserUnwinder& unwinder_;
   PlaceNumbers& numbers_;
-  // The stack being made, leaf first, and those of its places that have no number yet. Each frame is checked against
-  // kStackFramesMax but the caller of a leaf.
-  std::vector<uint32_t> places_;
-  std::array<FoundPlace, kStackFramesMax + 1> found_places_;
-  size_t found_count_ = 0;
-  uint64_t time_ns_ = 0;  // of the sample
+  Stack stack_;  // of the sample that is looked at
+  // Places of the batch; each frame is checked against kStackFramesMax but the caller of a leaf.
+  std::vector<FoundPlace> found_ = std::vector<FoundPlace>(kBatchSamples * (kStackFramesMax + 1));
+  size_t found_end_ = 0;
+  uint32_t batch_ = 1;
   // Where AppendPlace found its last address in this sample.
   const CodeMapping* last_mapping_ = nullptr;
   CpuMode last_mode_ = CpuMode::kUnknown;
-  std::vector<CachedChain> chains_;
-  CachedChain* remembering_ = nullptr;  // the slot of the last Find
+  std::vector<CachedChain> chains_ = std::vector<CachedChain>(kChainSlots);
   std::array<RecentCallers, kRecentCallers> recent_callers_;
 };
 

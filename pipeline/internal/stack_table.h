@@ -58,6 +58,8 @@ class StackTable {
   // `stack` is one that InternStack gave out. Returns the row; `likely_row` is where an equal one was added lately.
   uint32_t Add(uint32_t stack, uint32_t labels, uint32_t event, uint64_t weight,
                uint32_t likely_row = kNoRow);
+  void PrefetchStack(uint32_t stack) const { __builtin_prefetch(&stacks_[stack]); }
+  void PrefetchFirstRow(uint32_t stack) const { PrefetchRow(stacks_[stack].first_row); }
   void PrefetchRow(uint32_t row) const {
     if (row < rows_.size()) __builtin_prefetch(&rows_[row]);
   }
