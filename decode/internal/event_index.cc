@@ -37,10 +37,7 @@ EventLayout LayoutOf(const EventAttr& attr) {
     layout.time_from_start = kRecordHeaderBytes + Words(type & before_time);
   if ((type & kSampleIdentifier) != 0) {
     layout.id_from_start = kRecordHeaderBytes;
-  } else if ((type & kSampleId) != 0) {
-    layout.id_from_start =
-        kRecordHeaderBytes + Words(type & (before_time | kSampleTime | kSampleAddr));
-  } else if ((type & kSampleStreamId) != 0) {
+  } else if ((type & (kSampleId | kSampleStreamId)) != 0) {
     layout.id_from_start =
         kRecordHeaderBytes + Words(type & (before_time | kSampleTime | kSampleAddr));
   }
