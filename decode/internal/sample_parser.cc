@@ -63,7 +63,7 @@ bool ReadCounters(ByteCursor* cursor, uint64_t format, CapturedSample* sample) {
   const uint64_t count = cursor->U64();
   read_times();
   const size_t entry_bytes =
-      size_t{8} * (1 + ((format & kReadId) != 0 ? 1 : 0) + ((format & kReadLost) != 0 ? 1 : 0));
+      size_t{8} * (1 + ((format & kReadId) != 0 ? 1U : 0U) + ((format & kReadLost) != 0 ? 1U : 0U));
   if (!cursor->ok() || count > cursor->remaining() / entry_bytes) return false;
   sample->read_values.resize(static_cast<size_t>(count));
   for (ReadValue& value : sample->read_values) read_value(&value, false);
