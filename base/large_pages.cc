@@ -22,9 +22,6 @@ void* AllocateLargeBlock(size_t bytes) {
   return block;
 }
 
-void FreeLargeBlock(void* block, size_t bytes) {
-  static_cast<void>(bytes);
-  std::free(block);
-}
+void FreeLargeBlock(void* block) { std::free(block); }
 
 }  // namespace ptarmigan

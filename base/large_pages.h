@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstddef>
+#include <new>
 #include <vector>
 
 namespace ptarmigan {
@@ -15,7 +16,7 @@ constexpr size_t kLargeBlockBytes = size_t{1} << 20;
 
 // At least kLargeBlockBytes. Throws std::bad_alloc as every allocator does.
 void* AllocateLargeBlock(size_t bytes);
-void FreeLargeBlock(void* block, size_t bytes);
+void FreeLargeBlock(void* block);
 
 template <typename T>
 class LargePageAllocator {
@@ -35,7 +36,7 @@ class LargePageAllocator {
     if (bytes < kLargeBlockBytes) {
       ::operator delete(memory);
     } else {
-      FreeLargeBlock(memory, bytes);
+      FreeLargeBlock(memory);
     }
   }
   bool operator==(const LargePageAllocator&) const = default;
