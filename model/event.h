@@ -224,6 +224,7 @@ struct AuxChunk {
   int32_t tid = -1;
   uint32_t cpu = RecordIdentity::kNoCpu;
   Bytes data;
+  bool data_outlives_call = false;  // `data` stays valid as long as the source (a mapped file)
 };
 
 // A record that is delivered as bytes because only some decoder knows it (AUXTRACE_INFO, TIME_CONV,

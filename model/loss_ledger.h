@@ -47,6 +47,14 @@ namespace ptarmigan {
   X(kMissingFile, "missing_file")          \
   X(kLimit, "limit")                       \
   X(kBadValue, "bad_value")                \
+  X(kBadPacket, "bad_packet")              \
+  X(kTruncatedTail, "truncated_tail")      \
+  X(kNoPc, "no_pc")                        \
+  X(kEl3, "el3")                           \
+  X(kSecure, "secure")                     \
+  X(kShortRaw, "short_raw")                \
+  X(kWrongPath, "wrong_path")              \
+  X(kPadding, "padding")                   \
   X(kMissingText, "unreadable_line")
 
 enum class LossStage : uint8_t {

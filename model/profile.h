@@ -23,6 +23,7 @@
 #include "model/address.h"
 #include "model/loss_ledger.h"
 #include "model/quality.h"
+#include "model/trace_summary.h"
 
 namespace ptarmigan {
 
@@ -152,6 +153,9 @@ struct Profile {
   LossLedger losses;
   Quality quality;
   std::vector<EventTotal> events;
+
+  // What sums per stack cannot say. Not part of a pprof file.
+  TraceSummary summary;
 
   std::span<const LocationId> Stack(StackId id) const {
     return std::span(stack_frames).subspan(stacks[id].begin, stacks[id].count);

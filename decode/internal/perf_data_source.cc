@@ -342,6 +342,7 @@ void PerfDataSource::HandleAuxtrace(Bytes record, Reader* reader, EventSink& sin
   chunk.index = cursor.U32();
   chunk.tid = cursor.S32();
   chunk.cpu = cursor.U32();
+  chunk.data_outlives_call = feed.stable();
   const bool whole = cursor.ok();
   feed.Consume(record.size());
   if (!whole) {

@@ -1,0 +1,95 @@
+// TraceSummary: what a recording tells beyond sums per stack: edges and straight-line runs between branches, latency
+// distributions, cache lines that threads fight over. Belongs to a Profile, whose locations it refers to; empty for
+// profiles of other kinds.
+//
+// Plain values; not thread-safe while being changed.
+#pragma once
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "model/mem_sample.h"
+
+namespace ptarmigan {
+
+// From branch records of flow mode (LBR, BRBE, AMD, CoreSight as branch stacks), aggregated. Records of call-stack mode
+// and wrong-path entries never enter.
+//
+//        from        to   straight-line code    end
+//   ──────●───────────▶●━━━━━━━━━━━━━━━━━━━━━━━━━●──────▶     a trace; without (from) a block, without (end) an edge
+struct BranchSummary {
+  static constexpr uint32_t kNone = UINT32_MAX;  // kNoId of locations
+
+  struct Edge {
+    uint32_t from = kNone;  // LocationId of the branch instruction
+    uint32_t to = kNone;    // LocationId of its target
+    uint64_t count = 0;
+    uint64_t mispredicted = 0;
+    uint64_t predicted = 0;   // count - mispredicted - predicted: the hardware does not say
+    uint64_t cycles_sum = 0;  // since the branch before, where recorded
+  };
+  // Code that ran from `start` to the branch at `end`, both included, without a taken branch between.
+  struct Block {
+    uint32_t start = kNone;  // LocationId, as is `end`; same mapping
+    uint32_t end = kNone;
+    uint64_t count = 0;
+    uint64_t cycles_count = 0;  // executions whose cycles are known; of those:
+    uint32_t cycles_min = 0;
+    uint32_t cycles_median = 0;
+    uint32_t cycles_max = 0;
+    uint64_t cycles_saturated = 0;  // executions that took at least what the field can hold
+    uint32_t instructions = 0;      // 0: the code's bytes are not at hand
+  };
+  // An edge followed by a block: what BOLT calls a trace. `end` is kNone for the newest record of a sample.
+  struct Trace {
+    uint32_t from = kNone;
+    uint32_t to = kNone;
+    uint32_t end = kNone;
+    bool is_return = false;  // the branch at `from` is known to be a return
+    uint64_t count = 0;
+    uint64_t mispredicted = 0;
+  };
+
+  std::vector<Edge> edges;    // by count, then addresses
+  std::vector<Block> blocks;  // the same
+  std::vector<Trace> traces;
+  uint64_t ranges_rejected = 0;  // runs that the code at hand or the addresses prove impossible
+
+  bool empty() const { return edges.empty() && blocks.empty() && ranges_rejected == 0; }
+};
+
+// From memory samples.
+struct MemorySummary {
+  // How often each latency was seen at one location, for one data source.
+  struct Distribution {
+    uint32_t location = UINT32_MAX;  // LocationId
+    MemLatency which = MemLatency::kTotal;
+    std::vector<std::pair<uint32_t, uint64_t>> counts;  // (cycles, samples), cycles rising
+  };
+  // A cache line that more than one thread wrote.
+  struct SharedLine {
+    uint64_t address = 0;  // first byte; virtual
+    bool is_physical = false;
+    uint32_t writers = 0;
+    uint32_t readers = 0;
+    uint64_t stores = 0;
+    uint64_t loads = 0;
+    uint64_t latency_sum = 0;  // of its loads, cycles
+  };
+
+  std::vector<Distribution> distributions;
+  std::vector<SharedLine> lines;   // by stores + loads
+  uint64_t lines_not_counted = 0;  // samples whose line did not fit the table
+
+  bool empty() const { return distributions.empty() && lines.empty(); }
+};
+
+struct TraceSummary {
+  BranchSummary branches;
+  MemorySummary memory;
+
+  bool empty() const { return branches.empty() && memory.empty(); }
+};
+
+}  // namespace ptarmigan
