@@ -139,7 +139,11 @@ std::vector<CodeMapping>& AddressSpace::Mutable() {
   return *mappings_;
 }
 
-void AddressSpace::Unmap(VirtAddr start, VirtAddr end) {
+void AddressSpace::KeepPast() {
+  if (past_ == nullptr) past_ = std::make_unique<std::deque<PastMapping>>();
+}
+
+void AddressSpace::Unmap(VirtAddr start, VirtAddr end, uint64_t time_ns) {
   if (end <= start) return;
   const auto overlaps = [start, end](const CodeMapping& mapping) {
     return mapping.start < end && mapping.end > start;
@@ -152,6 +156,10 @@ void AddressSpace::Unmap(VirtAddr start, VirtAddr end) {
     if (!overlaps(mapping)) {
       rest.push_back(mapping);
       continue;
+    }
+    if (past_ != nullptr) {
+      if (past_->size() == kPastMax) past_->pop_front();
+      past_->push_back({.mapping = mapping, .until_ns = time_ns});
     }
     if (mapping.start < start) {
       rest.push_back(mapping);
@@ -168,7 +176,7 @@ void AddressSpace::Unmap(VirtAddr start, VirtAddr end) {
 
 bool AddressSpace::Map(const CodeMapping& mapping) {
   if (mapping.end <= mapping.start) return false;
-  Unmap(mapping.start, mapping.end);
+  Unmap(mapping.start, mapping.end, mapping.since_ns);
   std::vector<CodeMapping>& mappings = Mutable();
   const auto place = std::upper_bound(
       mappings.begin(), mappings.end(), mapping.start,
@@ -197,19 +205,47 @@ const CodeMapping* AddressSpace::Find(VirtAddr address) const {
   return &candidate;
 }
 
-AddressSpace AddressSpace::Fork() const { return *this; }
+const CodeMapping* AddressSpace::FindAt(VirtAddr address, uint64_t time_ns) const {
+  const CodeMapping* now = Find(address);
+  if (past_ == nullptr || past_->empty() || (now != nullptr && now->since_ns <= time_ns))
+    return now;
+  for (auto past = past_->rbegin(); past != past_->rend() && past->until_ns > time_ns; ++past) {
+    if (past->mapping.Contains(address) && past->mapping.since_ns <= time_ns) return &past->mapping;
+  }
+  return now;
+}
+
+AddressSpace AddressSpace::Fork() const {
+  AddressSpace child;
+  child.mappings_ = mappings_;
+  child.generation_ = generation_;
+  if (past_ != nullptr) child.KeepPast();
+  return child;
+}
 
 ProcessTable::Entry& ProcessTable::FindEntry(int32_t pid) {
   const auto found = by_pid_.find(pid);
-  return found != by_pid_.end() ? found->second : StartLife(pid);
+  return found != by_pid_.end() ? found->second : StartLife(pid, 0);
 }
 
-ProcessTable::Entry& ProcessTable::StartLife(int32_t pid) {
+void ProcessTable::KeepHistory() {
+  keep_history_ = true;
+  kernel_.KeepPast();
+  guest_kernel_.KeepPast();
+}
+
+ProcessTable::Entry& ProcessTable::StartLife(int32_t pid, uint64_t time_ns) {
   recent_tasks_.fill({});
   Entry& entry = by_pid_[pid];
+  if (keep_history_ && entry.process != nullptr) {
+    if (entry.past.size() == kPastLivesMax) entry.past.pop_front();
+    entry.past.push_back(std::move(entry.process));
+  }
   entry.process = std::make_unique<Process>();
   entry.process->pid = pid;
   entry.process->life = ++lives_;
+  entry.process->since_ns = time_ns;
+  if (keep_history_) entry.process->space.KeepPast();
   entry.threads.clear();
   entry.exited = false;
   return entry;
@@ -239,12 +275,36 @@ ProcessTable::Task ProcessTable::FindTask(int32_t pid, int32_t tid) {
   return {*recent.process, *recent.thread};
 }
 
+ProcessTable::Task ProcessTable::FindTaskAt(int32_t pid, int32_t tid, uint64_t time_ns) {
+  const Task task = FindTask(pid, tid);
+  if (!keep_history_ || task.process.since_ns <= time_ns) return task;
+  for (auto past = FindEntry(pid).past.rbegin(); past != FindEntry(pid).past.rend(); ++past) {
+    if ((*past)->since_ns <= time_ns) return {**past, task.thread};
+  }
+  return task;
+}
+
+void ProcessTable::RememberThread(int32_t pid, int32_t tid) {
+  if (!keep_history_) return;
+  if (pid == tid) {
+    pid_of_thread_.erase(tid);
+  } else if (pid_of_thread_.size() < kThreadsMax) {
+    pid_of_thread_[tid] = pid;
+  }
+}
+
+int32_t ProcessTable::PidOf(int32_t tid) const {
+  const auto found = pid_of_thread_.find(tid);
+  return found != pid_of_thread_.end() ? found->second : tid;
+}
+
 void ProcessTable::Apply(const MmapEvent& event) {
   if (!event.executable) return;
   CodeMapping mapping{.start = event.start,
                       .end = event.start + event.length_bytes,
                       .file_offset = event.file_offset,
-                      .object = objects_.Intern(event)};
+                      .object = objects_.Intern(event),
+                      .since_ns = event.identity.time_ns};
   if (IsGuest(event.cpumode)) {
     if (event.cpumode == CpuMode::kGuestKernel) guest_kernel_.Map(mapping);
     return;
@@ -278,18 +338,20 @@ void ProcessTable::Apply(const CommEvent& event) {
     // exec: every mapping and every other thread is gone. The pid keeps its start time.
     Entry& old = FindEntry(event.pid);
     const uint64_t start_time_ns = old.process->start_time_ns;
-    Entry& entry = StartLife(event.pid);
+    Entry& entry = StartLife(event.pid, event.identity.time_ns);
     entry.process->start_time_ns = start_time_ns;
   }
   Entry& entry = FindEntry(event.pid);
   if (event.tid == event.pid) entry.process->comm = event.comm;
   Thread& thread = FindThread(event.pid, event.tid);
+  RememberThread(event.pid, event.tid);
   thread.comm = event.comm;
   thread.version = ++thread_versions_;
 }
 
 void ProcessTable::ApplyFork(const TaskEvent& event) {
   const uint64_t time_ns = event.time_ns;
+  RememberThread(event.pid, event.tid);
   if (event.pid == event.parent_pid) {
     const std::string comm = FindThread(event.parent_pid, event.parent_tid).comm;
     Entry& entry = FindEntry(event.pid);
@@ -304,7 +366,7 @@ void ProcessTable::ApplyFork(const TaskEvent& event) {
   std::string comm = FindThread(event.parent_pid, event.parent_tid).comm;
   const auto existing = by_pid_.find(event.pid);
   if (time_ns == 0 && existing != by_pid_.end() && !existing->second.exited) return;
-  Entry& entry = StartLife(event.pid);
+  Entry& entry = StartLife(event.pid, time_ns);
   entry.process->start_time_ns = time_ns;
   entry.process->comm = comm;
   entry.process->space = std::move(space);
@@ -334,7 +396,7 @@ void ProcessTable::Apply(const KsymbolEvent& event) {
   constexpr uint16_t kTypeBpf = 1;
   const VirtAddr end = event.start + event.length_bytes;
   if (event.unregister) {
-    kernel_.Unmap(event.start, end);
+    kernel_.Unmap(event.start, end, event.identity.time_ns);
     return;
   }
   if (event.type != kTypeBpf) return;  // out-of-line code lies in the kernel's own text map
@@ -346,25 +408,34 @@ void ProcessTable::Apply(const KsymbolEvent& event) {
   map.path = "[" + event.name + "]";
   CodeObject* object = objects_.Intern(map);
   object->kind = CodeObject::Kind::kBpf;
-  kernel_.Map({.start = event.start, .end = end, .file_offset = {0}, .object = object});
+  kernel_.Map({.start = event.start,
+               .end = end,
+               .file_offset = {0},
+               .object = object,
+               .since_ns = event.identity.time_ns});
 }
 
 const CodeMapping* ProcessTable::Lookup(Process& process, VirtAddr address, CpuMode mode) {
+  return LookupAt(process, address, mode, UINT64_MAX);
+}
+
+const CodeMapping* ProcessTable::LookupAt(Process& process, VirtAddr address, CpuMode mode,
+                                          uint64_t time_ns) {
   switch (mode) {
     case CpuMode::kKernel:
-      return kernel_.Find(address);
+      return kernel_.FindAt(address, time_ns);
     case CpuMode::kGuestKernel:
-      return guest_kernel_.Find(address);
+      return guest_kernel_.FindAt(address, time_ns);
     case CpuMode::kGuestUser:
     case CpuMode::kHypervisor:
       return nullptr;
     case CpuMode::kUser:
-      return process.space.Find(address);
+      return process.space.FindAt(address, time_ns);
     case CpuMode::kUnknown:
       break;
   }
-  if (const CodeMapping* mapping = process.space.Find(address)) return mapping;
-  return kernel_.Find(address);
+  if (const CodeMapping* mapping = process.space.FindAt(address, time_ns)) return mapping;
+  return kernel_.FindAt(address, time_ns);
 }
 
 }  // namespace ptarmigan

@@ -3,6 +3,9 @@
 // through mmap, fork, exec and exit, so that events applied in time order always see the state of
 // their moment.
 //
+// Hardware traces are decoded later than the events around them arrive. With KeepHistory, FindTaskAt and LookupAt
+// answer for a moment that has passed; what is kept for that is bounded, the oldest goes first.
+//
 // fork shares the map until one side changes it. Not thread-safe.
 #pragma once
 
@@ -86,6 +89,7 @@ struct CodeMapping {
   VirtAddr end;            // exclusive
   FileOffset file_offset;  // of `start`
   CodeObject* object = nullptr;
+  uint64_t since_ns = 0;  // when it was mapped; 0: before the recording, or times are not recorded
 
   bool Contains(VirtAddr address) const { return address >= start && address < end; }
   FileOffset ToFileOffset(VirtAddr address) const {
@@ -95,14 +99,22 @@ struct CodeMapping {
 
 class AddressSpace {
  public:
+  // Mappings that are gone and still remembered.
+  static constexpr size_t kPastMax = 1024;
+
   AddressSpace();
   // Inserts a mapping; what it overlaps is cut or removed (an munmap is only seen through what
   // replaces it). An empty or wrapping range is ignored and false is returned.
   bool Map(const CodeMapping& mapping);
-  void Unmap(VirtAddr start, VirtAddr end);
+  void Unmap(VirtAddr start, VirtAddr end, uint64_t time_ns);
   void Clear();
   // Null if nothing is mapped there. Valid until the next change.
   const CodeMapping* Find(VirtAddr address) const;
+  // The mapping at a moment that may have passed, as far as KeepPast remembers. Where there was none, but is one now:
+  // that one (code can run before the record of its mapping is written). Valid until the next change.
+  const CodeMapping* FindAt(VirtAddr address, uint64_t time_ns) const;
+  // From now on what a mapping replaces is remembered with the time at which it went.
+  void KeepPast();
   const std::vector<CodeMapping>& mappings() const { return *mappings_; }
   // A copy that shares storage until either side changes.
   AddressSpace Fork() const;
@@ -110,9 +122,14 @@ class AddressSpace {
   uint64_t generation() const { return generation_; }
 
  private:
+  struct PastMapping {
+    CodeMapping mapping;
+    uint64_t until_ns = 0;
+  };
   std::vector<CodeMapping>& Mutable();
 
   std::shared_ptr<std::vector<CodeMapping>> mappings_;  // sorted by start, not overlapping
+  std::unique_ptr<std::deque<PastMapping>> past_;       // in order of `until_ns`; null: not kept
   uint64_t generation_;
   mutable size_t last_hit_ = 0;
 };
@@ -122,6 +139,7 @@ struct Process {
   int32_t pid = 0;
   uint64_t life = 0;           // distinct for every Process of a table, in order of appearance
   uint64_t start_time_ns = 0;  // of the FORK record; 0 if it was running before
+  uint64_t since_ns = 0;       // of this life: of the FORK, or of the exec that replaced everything
   std::string comm;
   AddressSpace space;
 };
@@ -138,6 +156,13 @@ class ProcessTable {
  public:
   // Exited processes are kept for late samples, up to this many; then the oldest are forgotten.
   static constexpr size_t kExitedMax = 4096;
+  // Lives of one pid before the present one (exec, reuse) that KeepHistory remembers.
+  static constexpr size_t kPastLivesMax = 8;
+  // Threads whose process PidOf knows.
+  static constexpr size_t kThreadsMax = size_t{1} << 20;
+
+  // Before the first event: FindTaskAt and LookupAt will be asked about the past.
+  void KeepHistory();
 
   void Apply(const MmapEvent& event);
   void Apply(const CommEvent& event);
@@ -155,6 +180,11 @@ class ProcessTable {
     Thread& thread;
   };
   Task FindTask(int32_t pid, int32_t tid);
+  // The task that had these ids at a moment that may have passed (its thread as it is called now).
+  Task FindTaskAt(int32_t pid, int32_t tid, uint64_t time_ns);
+  // The process of a thread, for evidence that names the thread alone; `tid` itself where no event told. Needs
+  // KeepHistory.
+  int32_t PidOf(int32_t tid) const;
   AddressSpace& kernel() { return kernel_; }
   ObjectTable& objects() { return objects_; }
   const ObjectTable& objects() const { return objects_; }
@@ -162,11 +192,14 @@ class ProcessTable {
   // The mapping that covers `address` as seen in `mode` by `process`: user addresses never fall
   // through to the kernel's map. Null if none.
   const CodeMapping* Lookup(Process& process, VirtAddr address, CpuMode mode);
+  // The same at a moment that may have passed.
+  const CodeMapping* LookupAt(Process& process, VirtAddr address, CpuMode mode, uint64_t time_ns);
 
  private:
   struct Entry {
     std::unique_ptr<Process> process;
     std::unordered_map<int32_t, Thread> threads;
+    std::deque<std::unique_ptr<Process>> past;  // lives before, oldest first; KeepHistory only
     bool exited = false;
   };
   // Tasks found lately, by tid; forgotten whenever a process or its threads may have gone.
@@ -178,7 +211,8 @@ class ProcessTable {
     Thread* thread = nullptr;
   };
   Entry& FindEntry(int32_t pid);
-  Entry& StartLife(int32_t pid);
+  Entry& StartLife(int32_t pid, uint64_t time_ns);
+  void RememberThread(int32_t pid, int32_t tid);
 
   ObjectTable objects_;
   AddressSpace kernel_;
@@ -188,6 +222,8 @@ class ProcessTable {
   std::deque<std::pair<int32_t, uint64_t>> exited_;  // pid, life
   uint64_t lives_ = 0;
   uint64_t thread_versions_ = 0;
+  bool keep_history_ = false;
+  std::unordered_map<int32_t, int32_t> pid_of_thread_;  // where it is not the thread's own id
 };
 
 }  // namespace ptarmigan

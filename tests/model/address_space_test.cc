@@ -151,5 +151,84 @@ TEST(ObjectTable, TellsApartAReplacedFile) {
   EXPECT_NE(objects.Intern(event), before);
 }
 
+MmapEvent MmapAt(uint64_t time_ns, uint64_t start, std::string path) {
+  MmapEvent event = Mmap(1, start, 0x1000, 0, std::move(path));
+  event.identity.time_ns = time_ns;
+  return event;
+}
+
+TEST(ProcessTableHistory, AnswersForAMomentBeforeAMappingWasReplaced) {
+  ProcessTable table;
+  table.KeepHistory();
+  table.Apply(MmapAt(10, 0x1000, "/old.so"));
+  table.Apply(MmapAt(20, 0x1000, "/new.so"));
+  const auto path_at = [&](uint64_t time_ns) {
+    return table
+        .LookupAt(table.FindTaskAt(1, 1, time_ns).process, {0x1800}, CpuMode::kUser, time_ns)
+        ->object->path;
+  };
+  EXPECT_EQ(path_at(15), "/old.so");
+  EXPECT_EQ(path_at(20), "/new.so");
+  EXPECT_EQ(path_at(UINT64_MAX), "/new.so");
+}
+
+TEST(ProcessTableHistory, TakesTheNextMappingForCodeThatRanBeforeItsRecord) {
+  ProcessTable table;
+  table.KeepHistory();
+  table.Apply(MmapAt(10, 0x1000, "/a.so"));
+  EXPECT_NE(table.LookupAt(table.Find(1), {0x1800}, CpuMode::kUser, 5), nullptr);
+}
+
+TEST(ProcessTableHistory, RemembersNoMoreMappingsThanItsBound) {
+  ProcessTable table;
+  table.KeepHistory();
+  for (uint64_t i = 0; i <= AddressSpace::kPastMax + 1; ++i) {
+    table.Apply(MmapAt(10 + i, 0x1000, "/" + std::to_string(i)));
+  }
+  const auto path_at = [&](uint64_t time_ns) {
+    return table.LookupAt(table.Find(1), {0x1800}, CpuMode::kUser, time_ns)->object->path;
+  };
+  EXPECT_EQ(path_at(11), "/1");
+  EXPECT_EQ(path_at(10), "/" + std::to_string(AddressSpace::kPastMax + 1)) << "the oldest is gone";
+}
+
+TEST(ProcessTableHistory, TellsTheLivesOfAPidApart) {
+  ProcessTable table;
+  table.KeepHistory();
+  table.Apply(MmapAt(10, 0x1000, "/shell"));
+  CommEvent exec{.identity = {}, .pid = 1, .tid = 1, .comm = "tool", .is_exec = true};
+  exec.identity.time_ns = 20;
+  table.Apply(exec);
+  table.Apply(MmapAt(21, 0x1000, "/tool"));
+  const auto path_at = [&](uint64_t time_ns) {
+    const auto [process, thread] = table.FindTaskAt(1, 1, time_ns);
+    return table.LookupAt(process, {0x1800}, CpuMode::kUser, time_ns)->object->path;
+  };
+  EXPECT_EQ(path_at(12), "/shell");
+  EXPECT_EQ(path_at(25), "/tool");
+}
+
+TEST(ProcessTableHistory, ForgetsTheOldestLifeOfAPidAtTheBound) {
+  ProcessTable table;
+  table.KeepHistory();
+  for (uint64_t i = 0; i <= ProcessTable::kPastLivesMax + 1; ++i) {
+    CommEvent exec{.identity = {}, .pid = 1, .tid = 1, .comm = "tool", .is_exec = true};
+    exec.identity.time_ns = 10 + i;
+    table.Apply(exec);
+  }
+  EXPECT_EQ(table.FindTaskAt(1, 1, 12).process.since_ns, 12U);
+  EXPECT_EQ(table.FindTaskAt(1, 1, 10).process.since_ns, 10 + ProcessTable::kPastLivesMax + 1);
+}
+
+TEST(ProcessTableHistory, KnowsTheProcessOfAThread) {
+  ProcessTable table;
+  table.KeepHistory();
+  table.ApplyFork(
+      {.identity = {}, .pid = 7, .parent_pid = 7, .tid = 9, .parent_tid = 7, .time_ns = 5});
+  EXPECT_EQ(table.PidOf(9), 7);
+  EXPECT_EQ(table.PidOf(7), 7);
+  EXPECT_EQ(table.PidOf(1234), 1234);
+}
+
 }  // namespace
 }  // namespace ptarmigan
