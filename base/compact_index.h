@@ -40,6 +40,12 @@ class CompactIndex {
       if (slot.first == key.first && slot.second == key.second) return slot.value;
     }
   }
+  bool Contains(const Key& key) const {
+    for (size_t at = SlotOf(key); slots_[at].value != kEmpty; at = (at + 1) & mask_) {
+      if (slots_[at].first == key.first && slots_[at].second == key.second) return true;
+    }
+    return false;
+  }
   // Makes room for this many keys in all.
   void Reserve(size_t keys);
   size_t size() const { return size_; }

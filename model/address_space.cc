@@ -284,20 +284,6 @@ ProcessTable::Task ProcessTable::FindTaskAt(int32_t pid, int32_t tid, uint64_t t
   return task;
 }
 
-void ProcessTable::RememberThread(int32_t pid, int32_t tid) {
-  if (!keep_history_) return;
-  if (pid == tid) {
-    pid_of_thread_.erase(tid);
-  } else if (pid_of_thread_.size() < kThreadsMax) {
-    pid_of_thread_[tid] = pid;
-  }
-}
-
-int32_t ProcessTable::PidOf(int32_t tid) const {
-  const auto found = pid_of_thread_.find(tid);
-  return found != pid_of_thread_.end() ? found->second : tid;
-}
-
 void ProcessTable::Apply(const MmapEvent& event) {
   if (!event.executable) return;
   CodeMapping mapping{.start = event.start,
@@ -344,14 +330,12 @@ void ProcessTable::Apply(const CommEvent& event) {
   Entry& entry = FindEntry(event.pid);
   if (event.tid == event.pid) entry.process->comm = event.comm;
   Thread& thread = FindThread(event.pid, event.tid);
-  RememberThread(event.pid, event.tid);
   thread.comm = event.comm;
   thread.version = ++thread_versions_;
 }
 
 void ProcessTable::ApplyFork(const TaskEvent& event) {
   const uint64_t time_ns = event.time_ns;
-  RememberThread(event.pid, event.tid);
   if (event.pid == event.parent_pid) {
     const std::string comm = FindThread(event.parent_pid, event.parent_tid).comm;
     Entry& entry = FindEntry(event.pid);

@@ -158,8 +158,6 @@ class ProcessTable {
   static constexpr size_t kExitedMax = 4096;
   // Lives of one pid before the present one (exec, reuse) that KeepHistory remembers.
   static constexpr size_t kPastLivesMax = 8;
-  // Threads whose process PidOf knows.
-  static constexpr size_t kThreadsMax = size_t{1} << 20;
 
   // Before the first event: FindTaskAt and LookupAt will be asked about the past.
   void KeepHistory();
@@ -182,9 +180,6 @@ class ProcessTable {
   Task FindTask(int32_t pid, int32_t tid);
   // The task that had these ids at a moment that may have passed (its thread as it is called now).
   Task FindTaskAt(int32_t pid, int32_t tid, uint64_t time_ns);
-  // The process of a thread, for evidence that names the thread alone; `tid` itself where no event told. Needs
-  // KeepHistory.
-  int32_t PidOf(int32_t tid) const;
   AddressSpace& kernel() { return kernel_; }
   ObjectTable& objects() { return objects_; }
   const ObjectTable& objects() const { return objects_; }
@@ -212,7 +207,6 @@ class ProcessTable {
   };
   Entry& FindEntry(int32_t pid);
   Entry& StartLife(int32_t pid, uint64_t time_ns);
-  void RememberThread(int32_t pid, int32_t tid);
 
   ObjectTable objects_;
   AddressSpace kernel_;
@@ -223,7 +217,6 @@ class ProcessTable {
   uint64_t lives_ = 0;
   uint64_t thread_versions_ = 0;
   bool keep_history_ = false;
-  std::unordered_map<int32_t, int32_t> pid_of_thread_;  // where it is not the thread's own id
 };
 
 }  // namespace ptarmigan

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "base/str_format.h"
+#include "model/memory_summary.h"
 #include "model/profile.h"
 #include "model/profile_builder.h"
 
@@ -30,6 +31,8 @@ class Importer {
   }
 
   StringId String(StringId id) { return builder_.String(source_.Text(id)); }
+
+  std::span<const LocationId> locations() const { return locations_; }
 
   StackId Stack(StackId id) {
     frames_.clear();
@@ -200,6 +203,7 @@ void AddProfile(const Profile& source, std::span<const size_t> types, ProfileBui
         {importer.Stack(source.samples[i].stack), importer.LabelSet(source.samples[i].labels)},
         values);
   }
+  AddMemorySummary(source.summary.memory, importer.locations(), &builder->profile().summary.memory);
 }
 
 Result<Profile> MergeProfiles(std::span<const Profile* const> profiles) {

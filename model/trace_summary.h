@@ -2,7 +2,7 @@
 // distributions, cache lines that threads fight over. Belongs to a Profile, whose locations it refers to; empty for
 // profiles of other kinds.
 //
-// Plain values; not thread-safe while being changed.
+// Plain values; not thread-safe while being changed. LocationIds are plain uint32_t here, since Profile includes this.
 #pragma once
 
 #include <cstdint>
@@ -59,19 +59,20 @@ struct BranchSummary {
   bool empty() const { return edges.empty() && blocks.empty() && ranges_rejected == 0; }
 };
 
-// From memory samples.
+// From memory samples. Functions over it: model/memory_summary.h.
 struct MemorySummary {
-  // How often each latency was seen at one location, for one data source.
+  using CyclesCount = std::pair<uint32_t, uint64_t>;  // cycles, samples
+  // How often each latency was seen at one location.
   struct Distribution {
     uint32_t location = UINT32_MAX;  // LocationId
     MemLatency which = MemLatency::kTotal;
-    std::vector<std::pair<uint32_t, uint64_t>> counts;  // (cycles, samples), cycles rising
+    std::vector<CyclesCount> counts;  // cycles rising
   };
   // A cache line that more than one thread wrote.
   struct SharedLine {
     uint64_t address = 0;  // first byte; virtual
     bool is_physical = false;
-    uint32_t writers = 0;
+    uint32_t writers = 0;  // threads; not counted beyond 8
     uint32_t readers = 0;
     uint64_t stores = 0;
     uint64_t loads = 0;

@@ -33,6 +33,14 @@ TEST(CompactIndex, TellsKeysApartThatDifferInOneHalf) {
   EXPECT_EQ(index.FindOrInsert({UINT64_MAX, UINT32_MAX}, 20), 13U);
 }
 
+TEST(CompactIndex, TellsWhetherItHoldsAKeyWithoutAddingIt) {
+  CompactIndex index;
+  index.FindOrInsert({7, 1}, 3);
+  EXPECT_TRUE(index.Contains({7, 1}));
+  EXPECT_FALSE(index.Contains({7, 2}));
+  EXPECT_EQ(index.size(), 1U);
+}
+
 TEST(CompactIndex, KnowsNothingAfterClear) {
   CompactIndex index;
   for (uint32_t i = 0; i < 5000; ++i) index.FindOrInsert({i, i}, i);

@@ -220,15 +220,5 @@ TEST(ProcessTableHistory, ForgetsTheOldestLifeOfAPidAtTheBound) {
   EXPECT_EQ(table.FindTaskAt(1, 1, 10).process.since_ns, 10 + ProcessTable::kPastLivesMax + 1);
 }
 
-TEST(ProcessTableHistory, KnowsTheProcessOfAThread) {
-  ProcessTable table;
-  table.KeepHistory();
-  table.ApplyFork(
-      {.identity = {}, .pid = 7, .parent_pid = 7, .tid = 9, .parent_tid = 7, .time_ns = 5});
-  EXPECT_EQ(table.PidOf(9), 7);
-  EXPECT_EQ(table.PidOf(7), 7);
-  EXPECT_EQ(table.PidOf(1234), 1234);
-}
-
 }  // namespace
 }  // namespace ptarmigan
