@@ -62,7 +62,7 @@ struct MemSample {
 
   RecordIdentity identity;
   VirtAddr ip;
-  uint32_t latency[kMemLatencies] = {};
+  uint64_t latency[kMemLatencies] = {};
   VirtAddr data_address;  // without tag
   uint64_t physical_address = 0;
   uint64_t data_source_code = 0;  // the vendor's own
@@ -76,7 +76,7 @@ struct MemSample {
   bool Has(MemLatency which) const {
     return (has_latency >> static_cast<unsigned>(which) & 1) != 0;
   }
-  void Set(MemLatency which, uint32_t cycles) {
+  void Set(MemLatency which, uint64_t cycles) {
     latency[static_cast<size_t>(which)] = cycles;
     has_latency = static_cast<uint8_t>(has_latency | 1U << static_cast<unsigned>(which));
   }
