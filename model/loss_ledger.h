@@ -55,6 +55,7 @@ namespace ptarmigan {
   X(kShortRaw, "short_raw")                \
   X(kWrongPath, "wrong_path")              \
   X(kPadding, "padding")                   \
+  X(kNoAuxRecord, "no_aux_record")         \
   X(kMissingText, "unreadable_line")
 
 enum class LossStage : uint8_t {

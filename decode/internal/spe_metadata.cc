@@ -1,0 +1,106 @@
+#include "decode/internal/spe_metadata.h"
+
+#include <algorithm>
+
+#include "decode/record_types.h"
+
+namespace ptarmigan::internal {
+namespace {
+
+constexpr uint32_t kAuxtraceTypeSpe = 4;
+constexpr size_t kVersion1Words = 2;   // PMU type, per-CPU mmaps
+constexpr size_t kVersion2Words = 4;   // version, header words, PMU type, CPUs
+constexpr size_t kCpuHeaderWords = 3;  // magic, CPU, number of parameters
+constexpr uint64_t kNoPmu = UINT64_MAX;
+constexpr uint64_t kTimeShiftMax = 63;
+
+// A word of the record's private part; 0 beyond its end.
+class Words {
+ public:
+  Words(Bytes bytes, std::endian order) : bytes_(bytes), order_(order) {}
+  size_t size() const { return bytes_.size() / sizeof(uint64_t); }
+  uint64_t operator[](size_t index) const {
+    return index < size() ? ByteCursor(bytes_.subspan(index * sizeof(uint64_t)), order_).U64() : 0;
+  }
+
+ private:
+  Bytes bytes_;
+  std::endian order_;
+};
+
+// One CPU's words, as many as it says itself: those unknown to us are skipped.
+SpeCpuMetadata ReadCpu(const Words& words, size_t first_parameter, uint64_t parameters) {
+  SpeCpuMetadata cpu;
+  cpu.data_sources =
+      parameters >= 1 ? &SpeDataSourcesOf(words[first_parameter]) : &UnknownSpeDataSources();
+  if (parameters >= 2 && words[first_parameter + 1] != kNoPmu) {
+    cpu.pmu_type = static_cast<uint32_t>(words[first_parameter + 1]);
+  }
+  return cpu;
+}
+
+}  // namespace
+
+std::optional<SpeMetadata> ReadSpeMetadata(Bytes record, std::endian order) {
+  ByteCursor cursor(record, order);
+  cursor.Skip(kRecordHeaderBytes);
+  const uint32_t type = cursor.U32();
+  cursor.Skip(sizeof(uint32_t));
+  const Words words(cursor.Rest(), order);
+  if (!cursor.ok() || type != kAuxtraceTypeSpe || words.size() < kVersion1Words) return {};
+
+  SpeMetadata metadata;
+  if (words.size() < kVersion2Words) {
+    metadata.pmu_type = static_cast<uint32_t>(words[0]);
+    return metadata;
+  }
+  metadata.has_cpus = true;
+  metadata.pmu_type = static_cast<uint32_t>(words[2]);
+  const uint64_t cpus = std::min<uint64_t>(words[3], SpeMetadata::kCpusMax);
+  uint64_t next = std::max<uint64_t>(words[1], kVersion2Words);
+  for (uint64_t i = 0; i < cpus; ++i) {
+    if (next > words.size() || words.size() - next < kCpuHeaderWords) break;
+    const uint64_t parameters = words[next + 2];
+    const uint64_t first_parameter = next + kCpuHeaderWords;
+    if (parameters > words.size() - first_parameter) break;
+    metadata.cpus[static_cast<uint32_t>(words[next + 1])] =
+        ReadCpu(words, first_parameter, parameters);
+    next = first_parameter + parameters;
+  }
+  for (const auto& [number, cpu] : metadata.cpus) {
+    if (metadata.shared_data_sources == nullptr) {
+      metadata.shared_data_sources = cpu.data_sources;
+    } else if (metadata.shared_data_sources != cpu.data_sources) {
+      metadata.shared_data_sources = nullptr;
+      break;
+    }
+  }
+  return metadata;
+}
+
+uint64_t TimeConversion::ToNanoseconds(uint64_t ticks) const {
+  if (extends) ticks = cycles + ((ticks - cycles) & mask);
+  const uint64_t whole = ticks >> shift;
+  const uint64_t rest = ticks & ((uint64_t{1} << shift) - 1);
+  return zero + whole * mult + ((rest * mult) >> shift);
+}
+
+std::optional<TimeConversion> ReadTimeConversion(Bytes record, std::endian order) {
+  ByteCursor cursor(record, order);
+  cursor.Skip(kRecordHeaderBytes);
+  TimeConversion conversion;
+  conversion.shift = cursor.U64();
+  conversion.mult = cursor.U64();
+  conversion.zero = cursor.U64();
+  if (!cursor.ok() || conversion.shift > kTimeShiftMax) return {};
+  // perf before 5.10 wrote no more.
+  if (cursor.AtEnd()) return conversion;
+  conversion.cycles = cursor.U64();
+  conversion.mask = cursor.U64();
+  const bool has_zero = cursor.U8() != 0;
+  conversion.extends = cursor.U8() != 0;
+  if (!cursor.ok() || !has_zero) return {};
+  return conversion;
+}
+
+}  // namespace ptarmigan::internal
