@@ -9,6 +9,7 @@
 
 #include "export/internal/compression.h"
 #include "export/internal/fact_comments.h"
+#include "export/internal/location_lists.h"
 #include "export/internal/protobuf_wire.h"
 #include "export/internal/radix_sort.h"
 #include "export/pprof.h"
@@ -22,6 +23,9 @@ namespace wire = perftools::profiles;
 constexpr size_t kOneByteIds = 127;
 // Entries between asking for memory and reading it.
 constexpr size_t kAhead = 8;
+constexpr size_t kFramesPerLine = 64 / sizeof(LocationId);
+// Frames at the leaf, which differ most from stack to stack.
+constexpr size_t kLeafFrames = 8;
 using internal::KeyedId;
 using internal::PutBytes;
 using internal::PutVarint;
@@ -59,7 +63,10 @@ class StackOrder {
   };
 
   void Sort(const Alike& alike, std::vector<Alike>* open) {
-    for (size_t i = alike.begin; i < alike.end; ++i) items_[i].key = Key(items_[i].id, alike.depth);
+    for (size_t i = alike.begin; i < alike.end; ++i) {
+      FetchFrames(i, alike);
+      items_[i].key = Key(items_[i].id, alike.depth);
+    }
     internal::SortKeyedIds(std::span(items_).subspan(alike.begin, alike.end - alike.begin),
                            &scratch_);
     const uint64_t last_frame = (uint64_t{1} << frame_bits_) - 1;
@@ -71,6 +78,14 @@ class StackOrder {
         open->push_back({i, end, alike.depth + frames_per_key_});
       i = end;
     }
+  }
+
+  // Stacks lie apart in memory: asks for the frames of one behind items_[i].
+  [[gnu::always_inline]] void FetchFrames(size_t i, const Alike& alike) const {
+    if (i + 2 * kAhead >= alike.end) return;
+    __builtin_prefetch(&profile_.stacks[items_[i + 2 * kAhead].id]);
+    const auto frames = profile_.Stack(items_[i + kAhead].id);
+    if (frames.size() > alike.depth) __builtin_prefetch(&frames[frames.size() - 1 - alike.depth]);
   }
 
   // The frames from `depth` on, the first in the highest bits; 0 behind the last.
@@ -143,11 +158,6 @@ class Renumbering {
     }
     return id;
   }
-  [[gnu::always_inline]] void Fetch(uint32_t old_id) const {
-    __builtin_prefetch(&new_ids_[old_id]);
-  }
-  // Of one that Get has numbered.
-  uint32_t Number(uint32_t old_id) const { return new_ids_[old_id]; }
   // Old ids; the one with the new id n stands at n - 1.
   const std::vector<uint32_t>& order() const { return order_; }
 
@@ -167,7 +177,6 @@ class Encoder {
         samples_(profile),
         strings_(profile.strings.size()),
         functions_(profile.functions.size()),
-        locations_(profile.locations.size()),
         label_sets_(profile.label_sets.size()) {
     if (gzip_ != nullptr) out_.Room(kPieceBytes + (kPieceBytes >> 3U));
   }
@@ -221,10 +230,10 @@ class Encoder {
     std::nth_element(used.begin(), frequent, used.end());
     std::sort(used.begin(), frequent);
     for (auto entry = used.begin(); entry != frequent; ++entry) {
-      locations_.Get(static_cast<LocationId>(*entry));
+      locations_.push_back(static_cast<LocationId>(*entry));
       uses[static_cast<LocationId>(*entry)] = 0;
     }
-    for (const KeyedId& item : ByPlace(uses)) locations_.Get(item.id);
+    for (const KeyedId& item : ByPlace(uses)) locations_.push_back(item.id);
   }
 
   // The locations with uses, by mapping (those without come last) and address.
@@ -253,11 +262,12 @@ class Encoder {
   void Samples() {
     const StackOrder order(profile_);
     const std::vector<KeyedId>& stacks = order.items();
+    internal::LocationLists lists(locations_, profile_.locations.size());
     for (size_t i = 0; i < stacks.size(); ++i) {
-      FetchSamplesAhead(stacks, i);
+      FetchSamplesAhead(stacks, i, lists);
       const auto samples = samples_.Get(stacks[i].id);
       if (samples.empty()) continue;
-      const std::string_view field = StackField(profile_.Stack(stacks[i].id));
+      const std::string_view field = lists.Field(profile_.Stack(stacks[i].id));
       for (const auto& sample : samples) {
         Sample(field, profile_.Values(sample.sample), LabelBytes(sample.labels));
         PassOn();
@@ -268,16 +278,21 @@ class Encoder {
   // In the order of the message the tables are read here and there, and every read would wait for memory. So what the
   // stacks behind stacks[i] need is asked for now: first where it is, a while later what is there.
   // (Inlined by force: GCC 12 drops calls of functions that only prefetch.)
-  [[gnu::always_inline]] void FetchSamplesAhead(std::span<const KeyedId> stacks, size_t i) const {
+  [[gnu::always_inline]] void FetchSamplesAhead(std::span<const KeyedId> stacks, size_t i,
+                                                const internal::LocationLists& lists) const {
     if (i + 3 * kAhead >= stacks.size()) return;
     const StackId far = stacks[i + 3 * kAhead].id;
     __builtin_prefetch(&profile_.stacks[far]);
     samples_.FetchRange(far);
     const StackId middle = stacks[i + 2 * kAhead].id;
-    __builtin_prefetch(profile_.Stack(middle).data());
+    const auto frames = profile_.Stack(middle);
+    for (size_t frame = 0; frame < frames.size(); frame += kFramesPerLine)
+      __builtin_prefetch(&frames[frame]);
     samples_.FetchEntries(middle);
     const StackId near = stacks[i + kAhead].id;
-    for (const LocationId id : profile_.Stack(near)) locations_.Fetch(id);
+    const auto near_frames = profile_.Stack(near);
+    for (const LocationId id : near_frames.first(std::min(near_frames.size(), kLeafFrames)))
+      lists.Fetch(id);
     for (const auto& sample : samples_.Get(near)) {
       __builtin_prefetch(profile_.Values(sample.sample).data());
       __builtin_prefetch(&label_sets_[sample.labels]);
@@ -285,38 +300,15 @@ class Encoder {
   }
 
   void Locations() {
-    const std::vector<uint32_t>& order = locations_.order();
-    for (size_t i = 0; i < order.size(); ++i) {
-      if (i + 2 * kAhead < order.size()) {
-        __builtin_prefetch(&profile_.locations[order[i + 2 * kAhead]]);
-        __builtin_prefetch(profile_.Lines(profile_.locations[order[i + kAhead]]).data());
+    for (size_t i = 0; i < locations_.size(); ++i) {
+      if (i + 2 * kAhead < locations_.size()) {
+        __builtin_prefetch(&profile_.locations[locations_[i + 2 * kAhead]]);
+        __builtin_prefetch(profile_.Lines(profile_.locations[locations_[i + kAhead]]).data());
       }
       out_.Message(wire::Profile::kLocationFieldNumber,
-                   [&] { Location(order[i], static_cast<uint32_t>(i + 1)); });
+                   [&] { Location(locations_[i], static_cast<uint32_t>(i + 1)); });
       PassOn();
     }
-  }
-
-  // The locations of a sample; the same for every sample of the stack. Valid until the next call.
-  std::string_view StackField(std::span<const LocationId> frames) {
-    if (frames.empty()) return {};
-    // The field's head, whose size depends on the numbers', is put before them.
-    constexpr size_t kHeadBytesMax = 2 * internal::kVarintBytesMax;
-    stack_field_.Clear();
-    char* const numbers =
-        stack_field_.Room((frames.size() + 1) * internal::kVarintBytesMax + kHeadBytesMax) +
-        kHeadBytesMax;
-    char* end = numbers;
-    for (const LocationId id : frames) end = PutVarint(end, locations_.Number(id));
-    std::array<char, kHeadBytesMax> head;
-    constexpr uint64_t kTag =
-        WireWriter::TagOf(wire::Sample::kLocationIdFieldNumber, WireType::kBytes);
-    char* const head_end =
-        PutVarint(PutVarint(head.data(), kTag), static_cast<uint64_t>(end - numbers));
-    const auto head_bytes = static_cast<size_t>(head_end - head.data());
-    char* const begin = numbers - head_bytes;
-    PutBytes(begin, {head.data(), head_bytes});
-    return {begin, static_cast<size_t>(end - begin)};
   }
 
   void Sample(std::string_view stack, std::span<const int64_t> values, std::string_view labels) {
@@ -437,10 +429,9 @@ class Encoder {
   SamplesByStack samples_;
   Renumbering strings_;  // never asked for 0, which is "" in both
   Renumbering functions_;
-  Renumbering locations_;
+  std::vector<LocationId> locations_;       // those with the ids 1, 2, ...
   std::vector<Profile::Range> label_sets_;  // in label_bytes_; empty until used
   WireWriter label_bytes_;
-  WireWriter stack_field_;
   WireWriter out_;
 };
 
