@@ -7,21 +7,17 @@
 
 namespace ptarmigan::internal {
 
-void PlaceNumbers::Append(std::span<const FoundPlace> found, uint64_t time_ns,
-                          std::vector<uint32_t>* numbers) {
-  for (const FoundPlace& at : found) {
-    Place place{.object = at.object, .position = at.position};
-    uint64_t variant = 0;
-    if (place.object->kind == CodeObject::Kind::kAnonymous &&
-        AreToldApartByTime(place.object->pid)) {
-      place.time_ns = time_ns;
-      variant = Variant(place);
-    }
-    const size_t known = table_.places().size();
-    const uint32_t number = table_.InternPlace(place, variant);
-    numbers->push_back(number);
-    if (number == known) resolver_.Add(number, place, HintsOf(*place.object));
+uint32_t PlaceNumbers::NumberOf(const FoundPlace& found, uint64_t time_ns) {
+  Place place{.object = found.object, .position = found.position};
+  uint64_t variant = 0;
+  if (DependsOnTime(*place.object)) {
+    place.time_ns = time_ns;
+    variant = Variant(place);
   }
+  const size_t known = table_.places().size();
+  const uint32_t number = table_.InternPlace(place, variant);
+  if (number == known) resolver_.Add(number, place, HintsOf(*place.object));
+  return number;
 }
 
 LoadHints PlaceNumbers::HintsOf(const CodeObject& object) const {

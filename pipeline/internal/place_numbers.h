@@ -3,9 +3,7 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <unordered_set>
-#include <vector>
 
 #include "model/address_space.h"
 #include "pipeline/internal/place_resolver.h"
@@ -31,13 +29,19 @@ class PlaceNumbers {
   // when it moves or replaces code.
   void TellApartByTime(int32_t pid) { timed_pids_.insert(pid); }
   bool AreToldApartByTime(int32_t pid) const { return timed_pids_.contains(pid); }
+  // How many processes are.
+  size_t ToldApartByTime() const { return timed_pids_.size(); }
+  // Whether places in `object` are told apart by time.
+  bool DependsOnTime(const CodeObject& object) const {
+    return object.kind == CodeObject::Kind::kAnonymous && AreToldApartByTime(object.pid);
+  }
 
   // Asks for the table's memory for a place that Append will be called for.
   void Prefetch(const FoundPlace& place) const {
     table_.Prefetch({.object = place.object, .position = place.position});
   }
-  // Appends the numbers of `found` to `numbers`. `time_ns` is the sample's, or Place::kAnyTime.
-  void Append(std::span<const FoundPlace> found, uint64_t time_ns, std::vector<uint32_t>* numbers);
+  // `time_ns` is the sample's, or Place::kAnyTime.
+  uint32_t NumberOf(const FoundPlace& found, uint64_t time_ns);
 
  private:
   LoadHints HintsOf(const CodeObject& object) const;

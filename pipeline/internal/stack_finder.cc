@@ -36,6 +36,11 @@ bool HasFilePositions(const CodeObject& object) {
 StackFinder::Stack StackFinder::Find(const CapturedSample& sample, Process& process,
                                      uint32_t index) {
   last_mapping_ = nullptr;
+  last_mode_ = CpuMode::kUnknown;
+  last_space_ = 0;
+  // (What was remembered of a process may depend on time from now on.)
+  if (std::exchange(told_apart_, numbers_.ToldApartByTime()) != numbers_.ToldApartByTime())
+    known_.Clear();
   stack_ = {};
   stack_.found_begin = static_cast<uint32_t>(found_end_);
   stack_.time_ns = sample.identity.has_time ? sample.identity.time_ns : Place::kAnyTime;
@@ -51,8 +56,19 @@ StackFinder::Stack StackFinder::Find(const CapturedSample& sample, Process& proc
 }
 
 void StackFinder::Number(const Stack& stack, std::vector<uint32_t>* places) {
-  numbers_.Append(std::span(found_).subspan(stack.found_begin, stack.found_count), stack.time_ns,
-                  places);
+  const uint32_t end = stack.found_begin + stack.found_count;
+  for (uint32_t index = stack.found_begin; index < end; ++index) {
+    Frame& frame = found_[index];
+    if (frame.object != nullptr) {
+      const uint32_t number = numbers_.NumberOf(frame, stack.time_ns);
+      if (next_waiting_ < waiting_.size() && waiting_[next_waiting_].frame == index)
+        known_.Renumber(waiting_[next_waiting_++].slot, kIsFrame | index, number);
+      frame = {nullptr, number};
+    } else if ((frame.position & kIsFrame) != 0) {
+      frame.position = found_[frame.position & ~kIsFrame].position;
+    }
+    places->push_back(static_cast<uint32_t>(frame.position));
+  }
   if (stack.recent == kNone) return;
   std::vector<uint32_t>& recent = recent_callers_[stack.recent].places;
   places->insert(places->end(), recent.end() - static_cast<ptrdiff_t>(stack.shared_count),
@@ -72,6 +88,8 @@ void StackFinder::Remember(const Stack& stack, uint32_t index, uint32_t id, uint
 
 void StackFinder::StartBatch() {
   found_end_ = 0;
+  waiting_.clear();
+  next_waiting_ = 0;
   ++batch_;
 }
 
@@ -174,9 +192,13 @@ StackEnd StackFinder::AppendChain(const CapturedSample& sample, Process& process
     const uint64_t address = is_leaf && sample.has_ip ? sample.ip.value : entry;
     const bool mapped = AppendPlace(process, mode, address, !exact);
     if (is_leaf) AppendLeafCaller(sample, process);
-    exact = false;
     // Frame pointers that lead nowhere end in an address outside all code.
     end = mapped || is_leaf ? StackEnd::kComplete : StackEnd::kNoMapping;
+    if (!std::exchange(exact, false) && callers_at < chain.size()) {
+      const size_t known = AppendKnownCallers(chain.subspan(i + 1, shared_at - i - 1));
+      if (known > 0) end = StackEnd::kComplete;
+      i += known;
+    }
   }
   if (callers_at < chain.size()) {
     stack_.shared_count = static_cast<uint32_t>(chain.size() - shared_at);
@@ -237,10 +259,19 @@ void StackFinder::AppendLeafCaller(const CapturedSample& sample, Process& proces
 bool StackFinder::AppendPlace(Process& process, CpuMode mode, uint64_t address, bool is_caller) {
   // A return address belongs to the call before it.
   const VirtAddr looked_up{is_caller && address > 0 ? address - 1 : address};
-  // Frames that follow each other mostly lie in one object.
-  if (last_mapping_ == nullptr || mode != last_mode_ || !last_mapping_->Contains(looked_up)) {
-    last_mapping_ = processes_.Lookup(process, looked_up, mode);
+  if (mode != last_mode_) {
     last_mode_ = mode;
+    last_mapping_ = nullptr;
+    last_space_ = KnownSpace(process, mode);
+  }
+  const uint32_t slot = known_.SlotOf(looked_up.value, last_space_);
+  if (last_space_ != 0 && known_.Holds(slot, looked_up.value, last_space_)) {
+    found_[found_end_++] = {nullptr, known_.Number(slot)};
+    return true;
+  }
+  // Frames that follow each other mostly lie in one object.
+  if (last_mapping_ == nullptr || !last_mapping_->Contains(looked_up)) {
+    last_mapping_ = processes_.Lookup(process, looked_up, mode);
     if (last_mapping_ == nullptr) {
       Found({processes_.objects().Unmapped(mode), address});
       return false;
@@ -249,8 +280,33 @@ bool StackFinder::AppendPlace(Process& process, CpuMode mode, uint64_t address, 
   const CodeObject& object = *last_mapping_->object;
   const uint64_t position =
       HasFilePositions(object) ? last_mapping_->ToFileOffset(looked_up).value : looked_up.value;
+  const auto index = static_cast<uint32_t>(found_end_);
   Found({&object, position});
+  if (last_space_ != 0 && !numbers_.DependsOnTime(object)) {
+    waiting_.push_back({index, slot});
+    known_.Put(slot, {looked_up.value, last_space_, kIsFrame | index});
+  }
   return true;
+}
+
+size_t StackFinder::AppendKnownCallers(std::span<const uint64_t> chain) {
+  if (last_space_ == 0) return 0;
+  Frame* const begin = found_.data() + found_end_;
+  Frame* end = begin;
+  for (const uint64_t entry : chain.first(std::min(chain.size(), kStackFramesMax - Depth()))) {
+    const uint64_t looked_up = entry - 1;
+    const uint32_t slot = known_.SlotOf(looked_up, last_space_);
+    if (IsContextMarker(entry) || !known_.Holds(slot, looked_up, last_space_)) break;
+    *end++ = {nullptr, known_.Number(slot)};
+  }
+  found_end_ += static_cast<size_t>(end - begin);
+  return static_cast<size_t>(end - begin);
+}
+
+uint32_t StackFinder::KnownSpace(const Process& process, CpuMode mode) const {
+  if (mode == CpuMode::kKernel) return KnownPlaces::SpaceOf(processes_.kernel().generation());
+  if (mode == CpuMode::kUser) return KnownPlaces::SpaceOf(process.space.generation());
+  return 0;
 }
 
 }  // namespace ptarmigan::internal

@@ -17,6 +17,7 @@
 #include "model/event.h"
 #include "model/recording.h"
 #include "model/stack.h"
+#include "pipeline/internal/known_places.h"
 #include "pipeline/internal/place_numbers.h"
 #include "pipeline/internal/stack_table.h"
 #include "pipeline/internal/user_unwinder.h"
@@ -86,6 +87,16 @@ class StackFinder {
     StackEnd end = StackEnd::kComplete;
   };
 
+  // A frame of the batch. Without object its place is known: then `position` is the place's number, or with kIsFrame the
+  // frame of the batch that is at the same place.
+  using Frame = FoundPlace;
+  static constexpr uint32_t kIsFrame = uint32_t{1} << 31;
+  // A slot of known_ that waits for the number of a frame.
+  struct Waiting {
+    uint32_t frame = kNone;
+    uint32_t slot = kNone;
+  };
+
   void FindByUnwinding(const CapturedSample& sample, Process& process);
   void FindByChain(const CapturedSample& sample, Process& process);
   void FindByKernelChain(const CapturedSample& sample, Process& process, uint32_t index);
@@ -99,6 +110,10 @@ class StackFinder {
   void AppendLeafCaller(const CapturedSample& sample, Process& process);
   // False if no mapping covers the address (it is kept in a catch-all object).
   bool AppendPlace(Process& process, CpuMode mode, uint64_t address, bool is_caller);
+  // The callers that begin `chain`, as far as each one's place is known. Returns how many.
+  size_t AppendKnownCallers(std::span<const uint64_t> chain);
+  // The space in which addresses of `mode` are remembered; 0: none.
+  uint32_t KnownSpace(const Process& process, CpuMode mode) const;
   void Found(const FoundPlace& place) {
     found_[found_end_++] = place;
     numbers_.Prefetch(place);
@@ -111,12 +126,17 @@ class StackFinder {
   PlaceNumbers& numbers_;
   Stack stack_;  // of the sample that is looked at
   // Places of the batch; each frame is checked against kStackFramesMax but the caller of a leaf.
-  std::vector<FoundPlace> found_ = std::vector<FoundPlace>(kBatchSamples * (kStackFramesMax + 1));
+  std::vector<Frame> found_ = std::vector<Frame>(kBatchSamples * (kStackFramesMax + 1));
   size_t found_end_ = 0;
+  KnownPlaces known_;
+  std::vector<Waiting> waiting_;  // in the order of the frames
+  size_t next_waiting_ = 0;
+  size_t told_apart_ = 0;  // processes, as known_ knows it
   uint32_t batch_ = 1;
   // Where AppendPlace found its last address in this sample.
   const CodeMapping* last_mapping_ = nullptr;
   CpuMode last_mode_ = CpuMode::kUnknown;
+  uint32_t last_space_ = 0;  // KnownSpace of last_mode_
   std::vector<CachedChain> chains_ = std::vector<CachedChain>(kChainSlots);
   std::array<RecentCallers, kRecentCallers> recent_callers_;
 };

@@ -264,6 +264,46 @@ TEST_F(SamplePipelineTest, PlacesSharedCallersAnewAfterTheMappingsChanged) {
               ElementsAre("/bin/app+0x4011", "/bin/app+0x401f", "/bin/app+0x402f"));
 }
 
+TEST_F(SamplePipelineTest, PlacesKnownAddressesAnewAfterTheMappingsChanged) {
+  Map(1, 0x10000, 0x1000, 0, "/bin/one");
+  Map(2, 0x10000, 0x1000, 0, "/bin/two");
+  // (Different leaves, so that no chain repeats.)
+  Sample(1, {kContextUser, 0x10010, 0x10020});
+  Sample(2, {kContextUser, 0x10011, 0x10020});
+  Sample(1, {kContextUser, 0x10012, 0x10020});
+  Map(1, 0x10000, 0x1000, 0, "/bin/three");
+  Sample(1, {kContextUser, 0x10013, 0x10020});
+  const Profile profile = Run();
+  EXPECT_THAT(Frames(profile, 0), ElementsAre("/bin/one+0x10", "/bin/one+0x1f"));
+  EXPECT_THAT(Frames(profile, 1), ElementsAre("/bin/two+0x11", "/bin/two+0x1f"));
+  EXPECT_THAT(Frames(profile, 2), ElementsAre("/bin/one+0x12", "/bin/one+0x1f"));
+  EXPECT_THAT(Frames(profile, 3), ElementsAre("/bin/three+0x13", "/bin/three+0x1f"));
+}
+
+TEST_F(SamplePipelineTest, PlacesEveryAddressAsIfItWereTheOnlyOne) {
+  // More addresses than are remembered, in two processes, seen again and again in any order.
+  Map(1, 0x10000, 0x100000, 0, "/bin/one");
+  Map(2, 0x10000, 0x100000, 0, "/bin/two");
+  std::mt19937 random(1);
+  std::vector<std::vector<std::string>> expected;
+  for (int i = 0; i < 3000; ++i) {
+    const int32_t pid = 1 + i % 2;
+    std::vector<uint64_t> chain = {kContextUser};
+    expected.emplace_back();
+    const size_t frames = 6 + random() % 30;  // (so many that no stack repeats)
+    while (chain.size() <= frames) {
+      const uint64_t offset = 1 + random() % (i % 3 == 0 ? 0xfffff : 100);
+      chain.push_back(0x10000 + offset);
+      expected.back().push_back(StrFormat("/bin/{}+0x{:x}", pid == 1 ? "one" : "two",
+                                          chain.size() == 2 ? offset : offset - 1));
+    }
+    Sample(pid, chain);
+  }
+  const Profile profile = Run();
+  ASSERT_EQ(profile.samples.size(), expected.size());
+  for (size_t i = 0; i < expected.size(); ++i) ASSERT_EQ(Frames(profile, i), expected[i]) << i;
+}
+
 TEST_F(SamplePipelineTest, SharesNoCallersAcrossTheKernelsPart) {
   Map(-1, kKernelAddress, 0x1000000, kKernelAddress, "[kernel.kallsyms]_text");
   Map(1, 0x10000, 0x1000, 0, "/bin/app");
