@@ -4,11 +4,15 @@
 
 #include <functional>
 #include <memory>
+#include <random>
 #include <string>
 #include <utility>
 
 #include "base/str_format.h"
 #include "decode/perf_data_file.h"
+#include "tests/decode/allocation_counter.h"
+#include "tests/encoders/ibs_encoder.h"
+#include "tests/encoders/pebs_encoder.h"
 #include "tests/support/test_data.h"
 #include "tests/support/truth_table.h"
 
@@ -128,6 +132,193 @@ INSTANTIATE_TEST_SUITE_P(All, MemSynth,
                            }
                            return name;
                          });
+
+constexpr uint32_t kIbsType = 11;
+constexpr uint32_t kCaps = kIbsCapValid | kIbsCapFetch | kIbsCapOp;
+
+RecordingDescription OneEvent(uint32_t type, uint64_t sample_type, std::string name = "event") {
+  RecordingDescription description;
+  description.byte_order = std::endian::little;
+  EventDescription event;
+  event.name = std::move(name);
+  event.attr.type = type;
+  event.attr.sample_type = sample_type;
+  description.events = {event};
+  return description;
+}
+CapturedSample SampleWithRaw(const std::string& raw) {
+  CapturedSample sample;
+  sample.ip = {0x401000};
+  sample.has_ip = true;
+  sample.raw = AsBytes(raw);
+  return sample;
+}
+
+TEST(MemoryDecoder, KnowsIbsByTheNameOfThePmu) {
+  RecordingDescription description = OneEvent(kIbsType, kSampleRaw);
+  const std::string op = EncodeIbsOp({.caps = kCaps, .quirks = {}, .load = true});
+  const std::string fetch = EncodeIbsFetch({.caps = kCaps, .quirks = {}});
+  MemSample memory;
+  for (const auto& [pmu, raw, source] :
+       {std::tuple("ibs_op", &op, MemSample::Source::kIbsOp),
+        std::tuple("ibs_fetch", &fetch, MemSample::Source::kIbsFetch)}) {
+    description.pmu_names = {{kIbsType, pmu}};
+    MemoryDecoder decoder(description);
+    EXPECT_EQ(decoder.Decode(SampleWithRaw(*raw), &memory), MemoryDecoder::Outcome::kDecoded);
+    EXPECT_EQ(memory.source, source);
+    EXPECT_TRUE(decoder.AnyMemoryEvent());
+  }
+  description.pmu_names = {{kIbsType, "uncore_imc"}};
+  EXPECT_EQ(MemoryDecoder(description).Decode(SampleWithRaw(op), &memory),
+            MemoryDecoder::Outcome::kNotMemory);
+}
+
+TEST(MemoryDecoder, KnowsIbsByTheEventsNameWithoutNamesOfPmus) {
+  const RecordingDescription description = OneEvent(kIbsType, kSampleRaw, "ibs_op/cnt_ctl=1/");
+  MemoryDecoder decoder(description);
+  MemSample memory;
+  EXPECT_EQ(decoder.Decode(SampleWithRaw("short"), &memory), MemoryDecoder::Outcome::kLost);
+  EXPECT_EQ(decoder.losses().Lost(LossStage::kParse, LossReason::kShortRaw), 1U);
+}
+
+TEST(MemoryDecoder, KnowsIbsByTheShapeOfItsRawBytes) {
+  RecordingDescription description = OneEvent(kIbsType, kSampleRaw);
+  MemSample memory;
+  {
+    MemoryDecoder decoder(description);
+    const std::string op = EncodeIbsOp({.caps = kCaps, .quirks = {}});
+    const std::string fetch = EncodeIbsFetch({.caps = kCaps, .quirks = {}});
+    EXPECT_EQ(decoder.Decode(SampleWithRaw(op), &memory), MemoryDecoder::Outcome::kDecoded);
+    EXPECT_EQ(memory.source, MemSample::Source::kIbsOp);
+    EXPECT_EQ(decoder.Decode(SampleWithRaw(fetch), &memory), MemoryDecoder::Outcome::kDecoded);
+    EXPECT_EQ(memory.source, MemSample::Source::kIbsFetch);
+    EXPECT_EQ(decoder.Decode(SampleWithRaw(op + op), &memory), MemoryDecoder::Outcome::kNotMemory);
+    EXPECT_EQ(decoder.losses().Lost(), 0U);
+  }
+  // Neither another vendor's processor nor a tracepoint has such events.
+  const std::string op = EncodeIbsOp({.caps = kCaps, .quirks = {}});
+  description.cpuid = "GenuineIntel,6,85,4";
+  EXPECT_EQ(MemoryDecoder(description).Decode(SampleWithRaw(op), &memory),
+            MemoryDecoder::Outcome::kNotMemory);
+  EXPECT_EQ(
+      MemoryDecoder(OneEvent(kPerfTypeTracepoint, kSampleRaw)).Decode(SampleWithRaw(op), &memory),
+      MemoryDecoder::Outcome::kNotMemory);
+}
+
+TEST(MemoryDecoder, CountsEachSampleThatItCannotUse) {
+  RecordingDescription description = OneEvent(kIbsType, kSampleRaw);
+  description.pmu_names = {{kIbsType, "ibs_op"}};
+  MemoryDecoder decoder(description);
+  std::string raw = EncodeIbsOp({.caps = kCaps, .quirks = {}});
+  MemSample memory;
+  memory.ip = {0x77};
+  for (size_t size = 0; size < raw.size(); ++size) {
+    EXPECT_EQ(decoder.Decode(SampleWithRaw(raw.substr(0, size)), &memory),
+              MemoryDecoder::Outcome::kLost);
+  }
+  EXPECT_EQ(decoder.losses().Lost(LossStage::kParse, LossReason::kShortRaw), raw.size());
+  raw[4 + 2] = 0;  // no valid sample
+  EXPECT_EQ(decoder.Decode(SampleWithRaw(raw), &memory), MemoryDecoder::Outcome::kLost);
+  EXPECT_EQ(decoder.losses().Lost(LossStage::kParse, LossReason::kBadValue), 1U);
+  EXPECT_EQ(decoder.losses().Lost(), raw.size() + 1);
+  EXPECT_EQ(memory.ip.value, 0x77U);
+}
+
+TEST(MemoryDecoder, TakesErrataFromTheRecordingsProcessor) {
+  RecordingDescription description = OneEvent(kIbsType, kSampleRaw);
+  description.pmu_names = {{kIbsType, "ibs_op"}};
+  const std::string raw = EncodeIbsOp({.caps = kCaps,
+                                       .quirks = {},
+                                       .load = true,
+                                       .source = 3,
+                                       .dc_miss = true,
+                                       .l2_miss = true,
+                                       .software_prefetch = true});
+  for (const auto& [cpuid, source] : {std::pair("", "dram"), std::pair("AuthenticAMD,25,1,1", ""),
+                                      std::pair("AuthenticAMD,25,17,1", "dram")}) {
+    description.cpuid = cpuid;
+    MemoryDecoder decoder(description);
+    MemSample memory;
+    ASSERT_EQ(decoder.Decode(SampleWithRaw(raw), &memory), MemoryDecoder::Outcome::kDecoded);
+    EXPECT_EQ(memory.data_source, source) << cpuid;
+  }
+}
+
+TEST(MemoryDecoder, ReadsTheKernelsDescriptionOfIbsRecordedWithoutRawBytes) {
+  RecordingDescription description = OneEvent(kIbsType, kSampleDataSrc | kSampleWeight);
+  description.pmu_names = {{kIbsType, "ibs_op"}};
+  MemoryDecoder decoder(description);
+  CapturedSample sample;
+  sample.has_data_src = true;
+  sample.data_src = 0x268100142;
+  sample.has_weight = true;
+  sample.weight = 40;
+  MemSample memory;
+  ASSERT_EQ(decoder.Decode(sample, &memory), MemoryDecoder::Outcome::kDecoded);
+  EXPECT_EQ(memory.source, MemSample::Source::kPebs);
+  EXPECT_EQ(memory.level, "L1 hit");
+  EXPECT_EQ(memory.op, MemOp::kLoad);
+  EXPECT_EQ(memory.latency[static_cast<size_t>(MemLatency::kTotal)], 40U);
+}
+
+TEST(MemoryDecoder, LeavesSamplesOfOtherEventsAlone) {
+  // `perf record -d -e cycles`: every event is asked for its data source, and has none.
+  const RecordingDescription description =
+      OneEvent(kPerfTypeHardware, kSampleDataSrc | kSampleAddr);
+  MemoryDecoder decoder(description);
+  EXPECT_FALSE(decoder.AnyMemoryEvent());
+  CapturedSample sample;
+  sample.has_data_src = true;
+  sample.data_src = 0x5080021;
+  MemSample memory;
+  EXPECT_EQ(decoder.Decode(sample, &memory), MemoryDecoder::Outcome::kNotMemory);
+  sample.event = 1;  // not in the description
+  EXPECT_EQ(decoder.Decode(sample, &memory), MemoryDecoder::Outcome::kNotMemory);
+  EXPECT_EQ(decoder.losses().Lost(), 0U);
+}
+
+TEST(MemoryDecoder, FetchLatencyIsNotALatencyOfData) {
+  RecordingDescription description = OneEvent(kIbsType, kSampleRaw);
+  description.pmu_names = {{kIbsType, "ibs_fetch"}};
+  MemoryDecoder decoder(description);
+  const std::string raw = EncodeIbsFetch({.caps = kCaps | kIbsCapFetchExtended,
+                                          .quirks = {},
+                                          .l1_tlb_miss = true,
+                                          .latency = 90,
+                                          .tlb_refill_latency = UINT16_MAX});
+  MemSample memory;
+  ASSERT_EQ(decoder.Decode(SampleWithRaw(raw), &memory), MemoryDecoder::Outcome::kDecoded);
+  EXPECT_FALSE(memory.Has(MemLatency::kTotal));
+  EXPECT_EQ(decoder.ibs_fetch().latency_cycles, 90);
+  EXPECT_TRUE(memory.Has(MemLatency::kTranslation));
+  EXPECT_EQ(memory.saturated, 1U << static_cast<unsigned>(MemLatency::kTranslation));
+}
+
+TEST(MemoryDecoder, AllocatesNothingPerSample) {
+  std::mt19937_64 random(9);
+  RecordingDescription description = OneEvent(kIbsType, kSampleRaw);
+  description.pmu_names = {{kIbsType, "ibs_op"}};
+  PebsFacts pebs = RandomPebs(random);
+  while (!pebs.sample.has_data_src || !DescribesMemoryAccess(pebs.sample.data_src)) {
+    pebs = RandomPebs(random);
+  }
+  description.events.push_back({.attr = pebs.attr, .name = "mem-loads", .ids = {}, .unit = {}});
+  pebs.sample.event = 1;
+  const std::string raw = EncodeIbsOp(RandomIbsOp(random, kCaps, {}));
+  const CapturedSample op = SampleWithRaw(raw);
+  MemoryDecoder decoder(description);
+  MemSample memory;
+  size_t decoded = 0;
+  size_t before = 0;
+  for (int i = 0; i < 1000; ++i) {
+    if (i == 1) before = AllocationsSoFar();  // the first round makes the tables of texts
+    for (const CapturedSample* sample : {&op, static_cast<const CapturedSample*>(&pebs.sample)}) {
+      if (decoder.Decode(*sample, &memory) == MemoryDecoder::Outcome::kDecoded) ++decoded;
+    }
+  }
+  EXPECT_EQ(AllocationsSoFar(), before);
+  EXPECT_EQ(decoded, 2000U);
+}
 
 }  // namespace
 }  // namespace ptarmigan
