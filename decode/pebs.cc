@@ -32,7 +32,6 @@ constexpr size_t kNotAvailable = 1;  // bit 0 of every kind
 constexpr size_t kLevelHit = 2;
 constexpr size_t kLevelMiss = 4;
 constexpr unsigned kFirstLevelBit = 3;
-constexpr size_t kLevelNumberNotAvailable = 15;
 
 // Texts for every value of a field with `Bits` bits; built once, never destroyed.
 template <size_t Bits>
