@@ -532,10 +532,12 @@ FunctionId Collector::FunctionOf(Dwarf_Die* die, Attributes* attributes) {
 FunctionId Collector::Define(const Description& description) {
   const char* name =
       description.linkage_name != nullptr ? description.linkage_name : description.name;
-  return rows_.DefineFunction({.system_name = rows_.Intern(name != nullptr ? name : ""),
+  const StringId name_id = rows_.Intern(name != nullptr ? name : "");
+  return rows_.DefineFunction({.system_name = name_id,
                                .name = 0,
                                .file = description.file,
-                               .start_line = description.line});
+                               .start_line = description.line,
+                               .debug_name = name_id});
 }
 
 }  // namespace

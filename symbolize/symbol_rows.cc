@@ -139,6 +139,15 @@ SymbolRows::StringId SymbolRows::Intern(std::string_view text) {
   return interner_->Intern(text, &dropped_by_limit_);
 }
 
+SymbolRows::FunctionIds SymbolRows::IdsOf(const FunctionNames& names, SymbolSource source) {
+  const StringId system_name = Intern(names.system_name);
+  return {.system_name = system_name,
+          .name = Intern(names.name),
+          .file = Intern(names.file),
+          .start_line = names.start_line,
+          .debug_name = source == SymbolSource::kDwarf ? system_name : 0};
+}
+
 SymbolRows::FunctionId SymbolRows::DefineFunction(const FunctionIds& ids) {
   const FunctionId id = interner_->functions().FindOrMake(
       HashBytes64(std::as_bytes(std::span(&ids, 1))),
@@ -197,11 +206,7 @@ SymbolRows::ScopeId SymbolRows::AddFunction(const FunctionRow& row) {
   }
   uint64_t end = 0;
   if (!CheckedAdd(row.start.value, row.size_bytes, &end)) end = UINT64_MAX;
-  const ScopeId scope =
-      AddRootScope(row.source, DefineFunction({.system_name = Intern(row.names.system_name),
-                                               .name = Intern(row.names.name),
-                                               .file = Intern(row.names.file),
-                                               .start_line = row.names.start_line}));
+  const ScopeId scope = AddRootScope(row.source, DefineFunction(IdsOf(row.names, row.source)));
   AddRange(scope, {.start = row.start, .end = {end}});
   return scope;
 }
@@ -209,10 +214,7 @@ SymbolRows::ScopeId SymbolRows::AddFunction(const FunctionRow& row) {
 SymbolRows::ScopeId SymbolRows::AddInline(ScopeId parent, const FunctionNames& names,
                                           const CallSite& call, std::span<const CodeRange> ranges) {
   if (parent >= scopes_.size()) return kNone;
-  const FunctionId function = DefineFunction({.system_name = Intern(names.system_name),
-                                              .name = Intern(names.name),
-                                              .file = Intern(names.file),
-                                              .start_line = names.start_line});
+  const FunctionId function = DefineFunction(IdsOf(names, scopes_[parent].source));
   const ScopeId scope = AddInlineScope(parent, function,
                                        {.file = Intern(call.file),
                                         .line = call.line,

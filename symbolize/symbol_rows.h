@@ -55,7 +55,7 @@ struct CodeRange {
 
 // A function as its declaration describes it. `system_name` is the linked (mangled) name, and
 // `name` the readable one: leave it empty where the writer shall demangle `system_name`. All are
-// copied.
+// copied. A symbol may rename a function of DWARF ("f" to "f.cold"): what DWARF said is kept beside it.
 struct FunctionNames {
   std::string_view system_name = {};
   std::string_view name = {};
@@ -140,6 +140,7 @@ class SymbolRows {
     StringId name = 0;
     StringId file = 0;
     uint32_t start_line = 0;
+    StringId debug_name = 0;  // what DWARF calls it (linkage name, else name); 0: not from DWARF
     bool operator==(const FunctionIds&) const = default;
   };
   FunctionId DefineFunction(const FunctionIds& ids);
@@ -193,6 +194,7 @@ class SymbolRows {
  private:
   class Interner;
   bool IsCode(FileVaddr address) const;
+  FunctionIds IdsOf(const FunctionNames& names, SymbolSource source);
 
   std::unique_ptr<Interner> interner_;
   std::vector<FunctionIds> functions_;

@@ -35,6 +35,7 @@ struct SymbolTable::CodePage {
   // The place of an outermost node in the columns of pieces; that of an inlined one in those of calls is calls_before.
   uint32_t PieceOf(uint32_t node) const { return node - calls_before[node]; }
 
+  uint32_t nodes;
   Column parents;  // distance back to it, 0: none
   Column functions;
   Column calls_before;  // inlined nodes before this one
@@ -56,6 +57,7 @@ struct SymbolTable::FunctionPage {
   Column names;         // zigzag distance from those
   Column files;
   Column start_lines;
+  Column debug_names;
 };
 
 // As FunctionPage has it.
@@ -64,6 +66,7 @@ struct SymbolTable::Function {
   uint32_t name = 0;
   uint32_t file = 0;
   uint32_t start_line = 0;
+  uint32_t debug_name = 0;
 };
 
 struct SymbolTable::StringPage {
@@ -98,6 +101,7 @@ struct SymbolTable::Directory {
 
 bool SymbolTable::CodePage::DecodeNodes(ColumnPacker* packer, uint32_t count, bool with_pieces) {
   size_t inlined = 0;
+  nodes = count;
   if (!packer->ReadParents(count, &parents, &calls_before, &inlined) ||
       !packer->Read<Kind::kDifferences>(count, &functions)) {
     return false;
@@ -152,7 +156,8 @@ bool SymbolTable::FunctionPage::Decode(Bytes file, const PageEntry& entry, uint3
   return packer.Read<Kind::kDifferences>(count, &system_names) &&
          packer.Read<Kind::kPlain>(count, &names) &&
          packer.Read<Kind::kDifferences>(count, &files) &&
-         packer.Read<Kind::kPlain>(count, &start_lines);
+         packer.Read<Kind::kPlain>(count, &start_lines) &&
+         packer.Read<Kind::kPlain>(count, &debug_names);
 }
 
 bool SymbolTable::StringPage::Decode(Bytes file, const PageEntry& entry, uint32_t strings,
@@ -347,6 +352,17 @@ void SymbolTable::DropPages() const {
   unpacked_bytes_.store(0, std::memory_order_relaxed);
 }
 
+namespace {
+
+// The string's number.
+uint32_t DebugNameOf(uint32_t coded, uint32_t system_name) {
+  if (coded == internal::kSymDebugNameNone) return 0;
+  if (coded == internal::kSymDebugNameLinked) return system_name;
+  return coded - internal::kSymDebugNameString;
+}
+
+}  // namespace
+
 SymbolTable::Function SymbolTable::FunctionOf(uint32_t number) const {
   if (number >= directory_->functions) return {};
   const FunctionPage& page = *GetFunctionPage(number / internal::kSymFunctionsPerPage);
@@ -356,7 +372,8 @@ SymbolTable::Function SymbolTable::FunctionOf(uint32_t number) const {
   return {.system_name = system_name,
           .name = system_name + UnZigZag(page.names[slot]),
           .file = page.files[slot],
-          .start_line = page.start_lines[slot]};
+          .start_line = page.start_lines[slot],
+          .debug_name = DebugNameOf(page.debug_names[slot], system_name)};
 }
 
 std::string_view SymbolTable::Text(uint32_t number) const {
@@ -453,6 +470,58 @@ bool SymbolTable::FindNumbers(FileVaddr address, std::vector<FrameNumbers>* fram
   return frames->size() != before;
 }
 
+FileVaddr SymbolTable::NextChange(FileVaddr address) const {
+  const std::lock_guard lock(mutex_);
+  const std::vector<uint64_t>& starts = directory_->code_starts;
+  const auto after = std::upper_bound(starts.begin(), starts.end(), address.value);
+  uint64_t next = after == starts.end() ? UINT64_MAX : *after;
+  const auto place = FindPage(starts, address, &directory_->last_code_page);
+  if (!place.has_value()) return {next};
+  const CodePage& page = *GetCodePage(place->index, false);
+  unpacked_bytes_.store(directory_->arena->bytes(), std::memory_order_relaxed);
+  for (const std::span<const uint32_t> changes : {std::span<const uint32_t>(page.segment_starts),
+                                                  std::span<const uint32_t>(page.line_starts)}) {
+    const size_t count = CountAtOrBefore(changes, place->offset);
+    uint64_t change = 0;
+    if (count < changes.size() && CheckedAdd(starts[place->index], changes[count], &change)) {
+      next = std::min(next, change);
+    }
+  }
+  return {next};
+}
+
+void SymbolTable::ForEachFunction(
+    const std::function<void(CodeRange, uint32_t function)>& visit) const {
+  using Found = std::pair<CodeRange, uint32_t>;
+  std::vector<Found> found, before;
+  for (size_t index = 0; index < directory_->code_starts.size(); ++index) {
+    before.swap(found);
+    found.clear();
+    {
+      const std::lock_guard lock(mutex_);
+      const CodePage& page = *GetCodePage(index, true);
+      unpacked_bytes_.store(directory_->arena->bytes(), std::memory_order_relaxed);
+      for (uint32_t node = 0; node < page.nodes; ++node) {
+        if (page.parents[node] != 0) continue;
+        const CodeRange range = PieceRange(page, index, node);
+        if (range.start < range.end) found.emplace_back(range, page.functions[node]);
+      }
+    }
+    for (const Found& piece : found) {
+      // One that goes on behind its page stands in the next one again.
+      if (std::ranges::find(before, piece) == before.end()) visit(piece.first, piece.second);
+    }
+  }
+}
+
+void SymbolTable::DescribeFunction(uint32_t function, DebugFunction* described) const {
+  const std::lock_guard lock(mutex_);
+  const Function found = FunctionOf(function);
+  described->name = Text(found.debug_name);
+  described->start_line = found.start_line;
+  unpacked_bytes_.store(directory_->arena->bytes(), std::memory_order_relaxed);
+}
+
 void SymbolTable::Describe(const FrameNumbers& numbers, SourceFrame* frame) const {
   const std::lock_guard lock(mutex_);
   const Function function = FunctionOf(numbers.function);
@@ -504,12 +573,16 @@ std::optional<CodeRange> SymbolTable::FindFunction(FileVaddr address) const {
   if (segments == 0 || page.segment_nodes[segments - 1] == 0) return std::nullopt;
   uint32_t node = page.segment_nodes[segments - 1] - 1;
   while (page.parents[node] != 0) node -= page.parents[node];
+  const CodeRange range = PieceRange(page, place->index, node);
+  return range.start < range.end ? std::optional(range) : std::nullopt;
+}
+
+CodeRange SymbolTable::PieceRange(const CodePage& page, size_t page_index, uint32_t node) const {
   const uint32_t piece = page.PieceOf(node);
-  if (page.piece_bytes[piece] == 0) return std::nullopt;
   const auto distance = static_cast<int32_t>(UnZigZag(page.piece_starts[piece]));
-  const FileVaddr start = {directory_->code_starts[place->index] +
+  const FileVaddr start = {directory_->code_starts[page_index] +
                            static_cast<uint64_t>(int64_t{distance})};
-  return CodeRange{.start = start, .end = start + page.piece_bytes[piece]};
+  return {.start = start, .end = start + page.piece_bytes[piece]};
 }
 
 }  // namespace ptarmigan

@@ -12,6 +12,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -44,6 +45,12 @@ struct FrameRef {
   static constexpr uint32_t kNoFunction = FrameNumbers::kNoFunction;
 };
 
+// What DWARF says of a function that stands in the object or was inlined.
+struct DebugFunction {
+  std::string name;         // linkage name, else plain name; empty: DWARF does not know it
+  uint32_t start_line = 0;  // of the declaration
+};
+
 class SymbolTable final : public FrameNames {
  public:
   // Enough for every chain in a table.
@@ -70,6 +77,12 @@ class SymbolTable final : public FrameNames {
   size_t FindFrames(FileVaddr address, std::span<FrameRef> frames) const;
   // The contiguous code of the outermost function at the address.
   std::optional<CodeRange> FindFunction(FileVaddr address) const;
+  // The first address behind this one at which other frames may be found; UINT64_MAX if there is none.
+  FileVaddr NextChange(FileVaddr address) const;
+  // Calls visit for each contiguous piece of code of each outermost function, by page and in no order within one;
+  // `function` is the number that FrameNumbers have.
+  void ForEachFunction(const std::function<void(CodeRange, uint32_t function)>& visit) const;
+  void DescribeFunction(uint32_t function, DebugFunction* described) const;
 
   // Memory for unpacked pages, and freeing it: they are unpacked again when they are asked for again.
   size_t unpacked_bytes() const { return unpacked_bytes_.load(std::memory_order_relaxed); }
@@ -103,6 +116,8 @@ class SymbolTable final : public FrameNames {
   struct Function;
   Function FunctionOf(uint32_t number) const;
   std::string_view Text(uint32_t number) const;
+  // Of an outermost node; empty if not known.
+  CodeRange PieceRange(const CodePage& page, size_t page_index, uint32_t node) const;
   // Calls visit(numbers) for each frame, innermost first.
   template <typename Visit>
   void Walk(FileVaddr address, Visit visit) const;

@@ -320,7 +320,7 @@ void TableWriter::WriteFunctionPages() {
 
   const auto& order = functions_.order();
   for (size_t first = 0; first < order.size(); first += internal::kSymFunctionsPerPage) {
-    std::vector<uint32_t> system_names, names, files, start_lines;
+    std::vector<uint32_t> system_names, names, files, start_lines, debug_names;
     const size_t end = std::min<size_t>(order.size(), first + internal::kSymFunctionsPerPage);
     for (size_t i = first; i < end; ++i) {
       const SymbolRows::FunctionIds& function = flat_.functions[order[i]];
@@ -335,12 +335,17 @@ void TableWriter::WriteFunctionPages() {
       names.push_back(ZigZag(name - system_name));
       files.push_back(files_.Number(function.file));
       start_lines.push_back(function.start_line);
+      debug_names.push_back(function.debug_name == 0 ? internal::kSymDebugNameNone
+                            : function.debug_name == function.system_name
+                                ? internal::kSymDebugNameLinked
+                                : internal::kSymDebugNameString + number_of(function.debug_name));
     }
     std::string raw;
     AppendDeltas(system_names, &raw);
     AppendColumn(names, &raw);
     AppendDeltas(files, &raw);
     AppendColumn(start_lines, &raw);
+    AppendColumn(debug_names, &raw);
     function_pages_.push_back(Pack(raw));
   }
 }

@@ -12,6 +12,7 @@
 #include "base/thread_pool.h"
 #include "symbolize/debuginfod_client.h"
 #include "symbolize/internal/jit_names.h"
+#include "symbolize/internal/object_lines.h"
 #include "symbolize/internal/runtime_symbols.h"
 #include "symbolize/internal/table_cache.h"
 #include "symbolize/symbol_worker.h"
@@ -640,6 +641,14 @@ std::optional<VirtAddr> Symbolizer::FunctionStartRuntime(const ObjectSymbols& sy
     return symbol.start;
   }
   return std::nullopt;
+}
+
+std::unique_ptr<CodeLines> Symbolizer::MakeCodeLines(const ObjectSymbols& symbols) const {
+  const LoadedSymbols& loaded = Loaded(symbols);
+  if (loaded.table == nullptr || loaded.table->table == nullptr) return nullptr;
+  const LocatedObject& located = impl_->Located(symbols.object(), {});
+  return std::make_unique<internal::ObjectLines>(loaded.table->table, located.object.file,
+                                                 located.debug.file);
 }
 
 bool Symbolizer::Resolve(const BuildId& object, FileVaddr address, InlineStack* frames) {

@@ -28,6 +28,7 @@
 #include "model/address.h"
 #include "model/address_space.h"
 #include "model/build_id.h"
+#include "model/code_lines.h"
 #include "model/symbol.h"
 #include "symbolize/frame_numbers.h"
 #include "symbolize/object_locator.h"
@@ -155,6 +156,10 @@ class Symbolizer : public LineResolver {
   std::optional<FileVaddr> FunctionStart(const ObjectSymbols& symbols, FileVaddr address) const;
   std::optional<VirtAddr> FunctionStartRuntime(const ObjectSymbols& symbols, VirtAddr address,
                                                uint64_t time_ns) const;
+
+  // What stands in an object of Kind::kFile, address by address; lives as long as the Symbolizer. Null if the object
+  // has no symbol table.
+  std::unique_ptr<CodeLines> MakeCodeLines(const ObjectSymbols& symbols) const;
 
   // LineResolver: only objects that were loaded and have a build id.
   bool Resolve(const BuildId& object, FileVaddr address, InlineStack* frames) override;

@@ -13,7 +13,7 @@
 namespace ptarmigan::internal {
 
 inline constexpr char kSymMagic[8] = {'\x89', 'P', 'S', 'Y', 'M', '\r', '\n', '\x1a'};
-inline constexpr uint32_t kSymVersion = 1;
+inline constexpr uint32_t kSymVersion = 2;
 inline constexpr size_t kSymHeaderBytes = 64;
 inline constexpr size_t kSymChecksumOffset = 24;
 inline constexpr size_t kSymCodeEntryBytes = 24;
@@ -27,6 +27,11 @@ inline constexpr uint32_t kSymHasInlines = 1U << 3;
 
 inline constexpr uint32_t kSymFunctionsPerPage = 1024;
 inline constexpr uint32_t kSymStringsPerPage = 256;
+
+// How a function page says what DWARF calls a function: one of these, or kSymDebugNameString + the string's number.
+inline constexpr uint32_t kSymDebugNameNone = 0;
+inline constexpr uint32_t kSymDebugNameLinked = 1;
+inline constexpr uint32_t kSymDebugNameString = 2;
 
 // Bounds of one page, checked by the reader before anything is allocated.
 inline constexpr uint32_t kSymNodesMax = 1U << 18;      // of a code page

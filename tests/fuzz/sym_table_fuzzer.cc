@@ -45,8 +45,17 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
             frames[i].function.size() + frames[i].system_name.size() + frames[i].file.size();
       }
       (void)(*table)->FindFunction({start + distance});
+      const FileVaddr address = {start + distance};
+      const FileVaddr change = (*table)->NextChange(address);
+      CHECK(change > address || address.value == UINT64_MAX);
     }
   }
+  DebugFunction described;
+  (*table)->ForEachFunction([&](CodeRange range, uint32_t function) {
+    CHECK(range.start < range.end);
+    (*table)->DescribeFunction(function, &described);
+    text_bytes += described.name.size();
+  });
   InlineStack copies;
   (void)(*table)->Find({0x1000}, &copies);
   CHECK(text_bytes < size_t{1} << 40);

@@ -161,7 +161,7 @@ TEST(SymbolTable, RefusesWhatIsNoTable) {
 
 TEST(SymbolTable, RefusesAnotherVersionAsUnsupported) {
   std::string bytes = SampleTable();
-  bytes[8] = 2;
+  ++bytes[8];
   EXPECT_EQ(SymbolTable::FromBytes(AsBytes(bytes), "test").error().code, ErrorCode::kUnsupported);
 }
 
