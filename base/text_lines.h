@@ -6,7 +6,7 @@
 #include <optional>
 #include <string_view>
 
-namespace ptarmigan::internal {
+namespace ptarmigan {
 
 // Goes through the lines of a text; "\r\n" ends a line too.
 class LineReader {
@@ -68,4 +68,4 @@ inline bool IsDigits(std::string_view text) {
   return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
 }
 
-}  // namespace ptarmigan::internal
+}  // namespace ptarmigan

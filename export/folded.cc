@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "base/str_format.h"
+#include "base/text_lines.h"
 #include "export/internal/call_tree.h"
-#include "export/internal/text_lines.h"
 #include "model/profile_builder.h"
 
 namespace ptarmigan {
@@ -73,7 +73,7 @@ namespace {
 
 // "12", "-3", and "12.5" of tools that scale.
 std::optional<int64_t> ParseCount(std::string_view text) {
-  if (const auto whole = internal::ParseNumber<int64_t>(text)) return whole;
+  if (const auto whole = ParseNumber<int64_t>(text)) return whole;
   double number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   constexpr double kMax = 9e18;
@@ -103,7 +103,7 @@ class FoldedReader {
     const size_t blank = line.find_last_of(" \t");
     if (blank == std::string_view::npos) return false;
     const auto count = ParseCount(line.substr(blank + 1));
-    const std::string_view stack = internal::Trim(line.substr(0, blank));
+    const std::string_view stack = Trim(line.substr(0, blank));
     if (!count || stack.empty()) return false;
     if (!ReadFrames(stack)) return false;
     const int64_t value = *count;
@@ -160,12 +160,12 @@ class FoldedReader {
 
 Result<Profile> ReadFolded(Bytes bytes, const FoldedLimits& limits) {
   FoldedReader reader(limits);
-  internal::LineReader lines(AsText(bytes));
+  LineReader lines(AsText(bytes));
   std::string_view line;
   uint64_t read = 0;
   uint64_t unreadable = 0;
   while (lines.Next(&line)) {
-    const std::string_view text = internal::Trim(line);
+    const std::string_view text = Trim(line);
     if (text.empty() || text.starts_with('#')) continue;
     if (read + unreadable >= limits.lines_max) {
       return Error{ErrorCode::kResourceLimit,

@@ -6,13 +6,13 @@
 
 #include "base/check.h"
 #include "base/str_format.h"
+#include "base/text_lines.h"
 #include "export/archive.h"
 #include "export/firefox.h"
 #include "export/folded.h"
 #include "export/html.h"
 #include "export/internal/compression.h"
 #include "export/internal/foreign.h"
-#include "export/internal/text_lines.h"
 #include "export/legacy_profiles.h"
 #include "export/perf_script_text.h"
 #include "export/speedscope.h"
@@ -111,12 +111,12 @@ Result<Format> SniffPlain(Bytes bytes) {
                  StrFormat("not a profile or recording: it is {}", foreign)};
   }
   if (LooksLikePerfScript(bytes)) return Format::kPerfScript;
-  internal::LineReader lines(text);
+  LineReader lines(text);
   std::string_view line;
   while (lines.Next(&line)) {
-    line = internal::Trim(line);
+    line = Trim(line);
     if (line.empty() || line.starts_with('#')) continue;
-    if (internal::ParseNumber<int64_t>(line.substr(line.find_last_of(" \t") + 1)) &&
+    if (ParseNumber<int64_t>(line.substr(line.find_last_of(" \t") + 1)) &&
         line.find_first_of(" \t") != std::string_view::npos) {
       return Format::kFolded;
     }

@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "base/str_format.h"
+#include "base/text_lines.h"
 #include "export/internal/frame_names.h"
 #include "export/internal/legacy_parts.h"
-#include "export/internal/text_lines.h"
 
 namespace ptarmigan::internal {
 namespace {

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "base/str_format.h"
+#include "base/text_lines.h"
 #include "export/internal/legacy_parts.h"
 #include "export/internal/memory_map.h"
-#include "export/internal/text_lines.h"
 #include "export/legacy_profiles.h"
 
 namespace ptarmigan::internal {
@@ -315,7 +315,7 @@ LegacyKind KindOf(Bytes bytes) {
   const std::string_view line = internal::FirstLine(AsText(bytes));
   if (line.starts_with(internal::kHeapPrefix)) return LegacyKind::kHeap;
   if (line.starts_with("--- heapz 1 ---")) return LegacyKind::kJavaHeap;
-  if (line.starts_with("--- threadz ") || internal::IsThreadHeadline(internal::Trim(line)))
+  if (line.starts_with("--- threadz ") || internal::IsThreadHeadline(Trim(line)))
     return LegacyKind::kThreads;
   for (const std::string_view prefix : {"--- contentionz ", "--- mutex:", "--- contention:"}) {
     if (line.starts_with(prefix)) return LegacyKind::kContention;

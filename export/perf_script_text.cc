@@ -8,18 +8,11 @@
 #include <vector>
 
 #include "base/str_format.h"
-#include "export/internal/text_lines.h"
+#include "base/text_lines.h"
 #include "model/profile_builder.h"
 
 namespace ptarmigan {
 namespace {
-
-using internal::IsDigits;
-using internal::LineReader;
-using internal::ParseHex;
-using internal::ParseNumber;
-using internal::TakeWord;
-using internal::Trim;
 
 struct Header {
   std::string_view comm;
@@ -105,7 +98,7 @@ bool ReadEvent(std::string_view text, Header* header) {
 bool ReadIdentity(std::string_view text, Header* header) {
   text = Trim(text);
   for (int words = 0; words < 3; ++words) {
-    const size_t blank = text.find_last_of(internal::kBlanks);
+    const size_t blank = text.find_last_of(kBlanks);
     const std::string_view last = text.substr(blank + 1);  // npos + 1 == 0
     const std::string_view before =
         blank == std::string_view::npos ? std::string_view() : Trim(text.substr(0, blank));
@@ -196,7 +189,7 @@ bool ReadSourceLine(std::string_view text, std::string_view* file, int64_t* line
   text = Trim(text);
   const size_t colon = text.rfind(':');
   if (colon == std::string_view::npos || colon == 0 ||
-      text.find_first_of(internal::kBlanks) != std::string_view::npos)
+      text.find_first_of(kBlanks) != std::string_view::npos)
     return false;
   const auto number = ParseNumber<int64_t>(text.substr(colon + 1));
   if (!number) return false;
@@ -261,7 +254,7 @@ class Walker {
       if (Trim(line).empty()) break;
       // Events without call chains follow each other without a blank line, and a comm may look like
       // an address ("dd", "cc").
-      const bool is_indented = line.find_first_not_of(internal::kBlanks) != 0;
+      const bool is_indented = line.find_first_not_of(kBlanks) != 0;
       if (pending_ = ReadHeader(line); pending_ && (pending_->time_ns || !is_indented)) break;
       if (const auto symbol = ReadSymbol(line, false)) {
         pending_.reset();

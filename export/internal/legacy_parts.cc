@@ -6,8 +6,8 @@
 #include <string>
 
 #include "base/str_format.h"
+#include "base/text_lines.h"
 #include "export/internal/memory_map.h"
-#include "export/internal/text_lines.h"
 
 namespace ptarmigan::internal {
 namespace {

@@ -8,7 +8,7 @@
 #include <set>
 #include <utility>
 
-#include "export/internal/text_lines.h"
+#include "base/text_lines.h"
 
 namespace ptarmigan::internal {
 namespace {

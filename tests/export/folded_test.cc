@@ -6,7 +6,7 @@
 #include <map>
 #include <string>
 
-#include "export/internal/text_lines.h"
+#include "base/text_lines.h"
 #include "tests/export/profile_samples.h"
 
 namespace ptarmigan {

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "base/str_format.h"
+#include "base/text_lines.h"
 #include "export/folded.h"
-#include "export/internal/text_lines.h"
 #include "tests/support/test_data.h"
 
 namespace ptarmigan {
@@ -177,7 +177,7 @@ std::string Tidy(std::string name, bool is_java) {
 
 std::map<std::string, int64_t> Lines(std::string_view text, bool tidy) {
   std::map<std::string, int64_t> lines;
-  internal::LineReader reader(text);
+  LineReader reader(text);
   std::string_view line;
   while (reader.Next(&line)) {
     const size_t blank = line.rfind(' ');
@@ -195,7 +195,7 @@ std::map<std::string, int64_t> Lines(std::string_view text, bool tidy) {
       if (name == "__vdso_gettimeofday_[k]" || name == "[vdso]_[k]") name.resize(name.size() - 4);
       key += (is_root ? "" : ";") + (tidy && !is_root ? Tidy(name, is_java) : name);
     }
-    lines[key] += *internal::ParseNumber<int64_t>(line.substr(blank + 1));
+    lines[key] += *ParseNumber<int64_t>(line.substr(blank + 1));
   }
   return lines;
 }
