@@ -34,10 +34,12 @@ Result<NumberWithUnit> SplitUnit(std::string_view text) {
 void AddCommonOptions(CLI::App* app, CommonOptions* options) {
   app->add_option("--binary-path", options->binary_paths,
                   "Where to look for objects: by build id, or by the recorded path below DIR")
-      ->type_name("DIR");
+      ->type_name("DIR")
+      ->allow_extra_args(false);  // inputs may follow
   app->add_option("--debuginfod", options->debuginfod_urls,
                   "Ask this debuginfod server for debug files")
-      ->type_name("URL");
+      ->type_name("URL")
+      ->allow_extra_args(false);
   app->add_flag("--no-symbols", options->no_symbols, "Keep addresses only");
   app->add_flag("--no-inlines", options->no_inlines, "Leave inlined functions out");
   app->add_flag("--no-demangle", options->no_demangle, "Show names as linked");

@@ -68,6 +68,17 @@ Status PrintTree(const ReportOptions& options, const Profile& profile, const Ent
                                  : RenderTreeText(profile, entities, tree, render));
 }
 
+Status PrintMemory(const ReportOptions& options, const Profile& profile,
+                   const EntityTable& entities, const RenderOptions& render) {
+  TRY_ASSIGN(const std::vector<bool> selected, SelectSamples(profile, entities, options.filter));
+  const size_t rows_max = options.limit > 0 ? options.limit
+                          : options.json    ? SIZE_MAX
+                                            : kTopRowsText;
+  const MemoryTable memory = MakeMemoryTable(profile, entities, selected, rows_max);
+  return WriteStandardOutput(options.json ? RenderMemoryJson(profile, entities, memory)
+                                          : RenderMemoryText(profile, entities, memory, render));
+}
+
 Status Report(const ReportOptions& options) {
   if (options.view == "events") return PrintEvents(options);
   TRY_ASSIGN(const ImportOptions import, MakeImportOptions(options.common));
@@ -77,6 +88,8 @@ Status Report(const ReportOptions& options) {
   const EntityTable entities(profile);
   if (options.view == "top") {
     TRY(PrintTop(options, profile, entities, render));
+  } else if (options.view == "memory") {
+    TRY(PrintMemory(options, profile, entities, render));
   } else if (options.view == "quality") {
     TRY(WriteStandardOutput(options.json ? RenderQualityJson(profile)
                                          : RenderQualityText(profile, render)));
@@ -95,8 +108,8 @@ void AddReport(CLI::App* app, VerbFunction* chosen) {
   verb->add_option("inputs", options->inputs, "Recordings and profiles of any format")
       ->required()
       ->type_name("IN");
-  verb->add_option("--view", options->view, "top, tree, callers, events or quality")
-      ->check(CLI::IsMember({"top", "tree", "callers", "events", "quality"}))
+  verb->add_option("--view", options->view, "top, tree, callers, memory, events or quality")
+      ->check(CLI::IsMember({"top", "tree", "callers", "memory", "events", "quality"}))
       ->capture_default_str();
   verb->add_option("--kind", options->kind, "For the events view: sample or branch")
       ->check(CLI::IsMember({"sample", "branch"}));

@@ -229,9 +229,11 @@ ProcessTable::Entry& ProcessTable::FindEntry(int32_t pid) {
 }
 
 void ProcessTable::KeepHistory() {
+  if (keep_history_) return;
   keep_history_ = true;
   kernel_.KeepPast();
   guest_kernel_.KeepPast();
+  for (auto& [pid, entry] : by_pid_) entry.process->space.KeepPast();
 }
 
 ProcessTable::Entry& ProcessTable::StartLife(int32_t pid, uint64_t time_ns) {

@@ -159,7 +159,7 @@ class ProcessTable {
   // Lives of one pid before the present one (exec, reuse) that KeepHistory remembers.
   static constexpr size_t kPastLivesMax = 8;
 
-  // Before the first event: FindTaskAt and LookupAt will be asked about the past.
+  // From now on FindTaskAt and LookupAt can be asked about the past.
   void KeepHistory();
 
   void Apply(const MmapEvent& event);

@@ -1,7 +1,5 @@
 #include "pipeline/sample_pipeline.h"
 
-#include <absl/container/flat_hash_map.h>
-
 #include <algorithm>
 #include <array>
 #include <string>
@@ -9,12 +7,17 @@
 
 #include "base/log.h"
 #include "base/str_format.h"
+#include "decode/memory_decoder.h"
+#include "decode/spe_stream.h"
 #include "model/address_space.h"
 #include "model/profile_builder.h"
 #include "model/stack.h"
+#include "pipeline/internal/event_column.h"
+#include "pipeline/internal/memory_table.h"
 #include "pipeline/internal/place_numbers.h"
 #include "pipeline/internal/place_resolver.h"
 #include "pipeline/internal/profile_assembly.h"
+#include "pipeline/internal/sample_labels.h"
 #include "pipeline/internal/stack_finder.h"
 #include "pipeline/internal/stack_table.h"
 #include "pipeline/internal/user_unwinder.h"
@@ -24,6 +27,7 @@ namespace ptarmigan {
 namespace {
 
 using internal::EventColumn;
+using internal::FoundPlace;
 using internal::StackFinder;
 using internal::StackTable;
 
@@ -37,43 +41,28 @@ struct PendingSample {
   uint32_t event = 0;
   uint64_t period = 0;
   uint32_t row = 0;
-};
-
-// What makes two samples' label sets equal.
-struct LabelKey {
-  uint64_t thread_version = 0;
-  uint64_t cgroup_id = 0;
-  uint32_t cpu = 0;
-  StackOrigin origin = StackOrigin::kNone;
-  StackEnd end = StackEnd::kComplete;
-  bool operator==(const LabelKey&) const = default;
-  template <typename H>
-  friend H AbslHashValue(H state, const LabelKey& key) {
-    return H::combine(std::move(state), key.thread_version, key.cgroup_id, key.cpu, key.origin,
-                      key.end);
-  }
-};
-
-struct FoundLabels {
-  LabelKey key;
-  LabelSetId id = kNoId;
+  bool is_memory = false;  // memory_of_batch_ has more
 };
 
 }  // namespace
 
-class SamplePipeline::Impl {
+class SamplePipeline::Impl final : public SpeRecordSink {
  public:
-  static constexpr size_t kLabelCacheMax = size_t{1} << 18;
-
   Impl(const RecordingDescription& description, Symbolizer& symbolizer,
        const PipelineOptions& options)
-      : description_(description),
+      : spe_(description),
+        labels_({.process = options.label_process,
+                 .cpu = options.label_cpu,
+                 .cgroup = options.label_cgroup}),
+        description_(description),
         symbolizer_(symbolizer),
         options_(options),
         unwinder_(description, symbolizer, options.unwind, processes_, hints_),
         resolver_(symbolizer, !description.build_ids_follow),
         numbers_(table_, resolver_, symbolizer, hints_),
-        finder_(description, processes_, unwinder_, numbers_) {
+        finder_(description, processes_, unwinder_, numbers_),
+        memory_decoder_(description) {
+    spe_.SetSink(this);
     table_.Reserve(description.records_bytes);
     for (const BuildIdEvent& id : description.build_ids) {
       processes_.objects().RememberBuildId(id.path, id.build_id);
@@ -82,17 +71,19 @@ class SamplePipeline::Impl {
 
   void OnSample(const CapturedSample& sample);
   void OnMmap(const MmapEvent& event);
+  void OnOther(const OtherRecord& record);
+  void OnSpeRecord(const SpeRecord& record, const SpeOrigin& origin) override;
   Profile Finish(const LossLedger& source_losses);
 
   ProcessTable processes_;
-  std::unordered_map<uint64_t, std::string> cgroups_;
+  SpeStream spe_;
+  internal::SampleLabels labels_;
   uint64_t throttles_ = 0;
   LossLedger losses_;
 
  private:
+  bool Admit(uint32_t event, uint64_t period, const RecordIdentity& identity);
   void WriteBatch();
-  LabelSetId FindLabels(const CapturedSample& sample, const Process& process, const Thread& thread,
-                        const StackFinder::Stack& stack);
   EventColumn& ColumnOf(uint32_t event);
   void UseKernelOnce();
   bool AddJitDump(int32_t pid, const std::string& path);
@@ -108,14 +99,13 @@ class SamplePipeline::Impl {
   internal::PlaceResolver resolver_;
   internal::PlaceNumbers numbers_;
   StackFinder finder_;
-  ProfileBuilder labels_builder_;  // holds the label sets
+  MemoryDecoder memory_decoder_;
+  internal::MemoryTable memory_;
   std::vector<EventColumn> columns_;
   std::array<PendingSample, StackFinder::kBatchSamples> batch_;
+  std::array<MemSample, StackFinder::kBatchSamples> memory_of_batch_;
   uint32_t batch_count_ = 0;
   std::vector<uint32_t> places_;  // of the batch's new stacks
-  FoundLabels last_labels_;
-  absl::flat_hash_map<LabelKey, LabelSetId> label_cache_;
-  std::vector<Profile::Label> labels_;
   bool kernel_used_ = false;
   std::vector<std::pair<int32_t, std::string>> jit_dumps_of_live_;  // pid, path: read at the end
   uint64_t first_ns_ = 0;
@@ -125,48 +115,91 @@ class SamplePipeline::Impl {
 
 EventColumn& SamplePipeline::Impl::ColumnOf(uint32_t event) {
   while (columns_.size() <= event) {
-    EventColumn& column = columns_.emplace_back();
-    const size_t index = columns_.size() - 1;
-    if (index < description_.events.size()) {
-      const EventDescription& described = description_.events[index];
-      column.total.name = described.name;
-      column.is_clock = IsClockEvent(described.attr);
-      column.is_dummy = IsDummyEvent(described.attr);
-    } else {
-      column.total.name = StrFormat("event_{}", index);
-    }
+    columns_.push_back(internal::MakeEventColumn(description_, columns_.size()));
   }
   return columns_[event];
 }
 
-void SamplePipeline::Impl::OnSample(const CapturedSample& sample) {
+// Counts a sample of `event`; whether it goes into the profile.
+bool SamplePipeline::Impl::Admit(uint32_t event, uint64_t period, const RecordIdentity& identity) {
   losses_.Capture();
-  EventColumn& column = ColumnOf(sample.event);
+  EventColumn& column = ColumnOf(event);
   ++column.total.samples;
-  if (__builtin_add_overflow(column.total.period_sum, sample.period, &column.total.period_sum)) {
+  if (__builtin_add_overflow(column.total.period_sum, period, &column.total.period_sum)) {
     column.total.period_sum = UINT64_MAX;
   }
-  if (sample.identity.has_time) {
-    if (first_ns_ == 0) first_ns_ = sample.identity.time_ns;
-    last_ns_ = std::max(last_ns_, sample.identity.time_ns);
+  if (identity.has_time) {
+    if (first_ns_ == 0) first_ns_ = identity.time_ns;
+    last_ns_ = std::max(last_ns_, identity.time_ns);
   }
   if (column.is_dummy) {
     losses_.Lose(LossStage::kFilter, LossReason::kDummyEvent);
-    return;
+    return false;
   }
   if (options_.memory_bytes_max > 0 && table_.MemoryBytes() > options_.memory_bytes_max) {
     losses_.Lose(LossStage::kBuild, LossReason::kLimit);
-    return;
+    return false;
   }
+  return true;
+}
+
+void SamplePipeline::Impl::OnSample(const CapturedSample& sample) {
+  if (!Admit(sample.event, sample.period, sample.identity)) return;
+  MemSample* memory = &memory_of_batch_[batch_count_];
+  const MemoryDecoder::Outcome outcome = memory_decoder_.Decode(sample, memory);
+  if (outcome == MemoryDecoder::Outcome::kLost) return;  // the decoder has counted it
+  if (outcome == MemoryDecoder::Outcome::kNotMemory) memory = nullptr;
   losses_.Keep();
   const auto [process, thread] = processes_.FindTask(sample.identity.pid, sample.identity.tid);
   PendingSample& pending = batch_[batch_count_];
+  pending.is_memory = memory != nullptr;
   pending.stack = finder_.Find(sample, process, batch_count_);
   ++samples_by_stack_end_[static_cast<size_t>(pending.stack.end)];
-  pending.labels = FindLabels(sample, process, thread, pending.stack);
+  pending.labels = labels_.Find({.identity = sample.identity,
+                                 .process = process,
+                                 .thread = thread,
+                                 .origin = pending.stack.origin,
+                                 .end = pending.stack.end,
+                                 .has_cgroup = sample.has_cgroup,
+                                 .cgroup_id = sample.cgroup_id,
+                                 .memory = memory});
   pending.event = sample.event;
   pending.period = sample.period;
   if (++batch_count_ == batch_.size()) WriteBatch();
+}
+
+// The records of a trace come later than what stood around them, and have no stack: flat by pc.
+void SamplePipeline::Impl::OnSpeRecord(const SpeRecord& record, const SpeOrigin& origin) {
+  const MemSample memory = ToMemSample(record, origin);
+  const RecordIdentity& identity = memory.identity;
+  const uint64_t period =
+      origin.event < description_.events.size()
+          ? std::max<uint64_t>(description_.events[origin.event].attr.sample_period, 1)
+          : 1;
+  const uint32_t event = origin.event != SpeOrigin::kNoEvent
+                             ? origin.event
+                             : static_cast<uint32_t>(description_.events.size());
+  if (!Admit(event, period, identity)) return;
+  losses_.Keep();
+  const uint64_t time_ns = identity.has_time ? identity.time_ns : UINT64_MAX;
+  const auto [process, thread] = processes_.FindTaskAt(identity.pid, identity.tid, time_ns);
+  const CodeMapping* mapping = processes_.LookupAt(process, memory.ip, memory.cpumode, time_ns);
+  const FoundPlace found =
+      mapping != nullptr
+          ? internal::PlaceIn(*mapping, memory.ip)
+          : FoundPlace{processes_.objects().Unmapped(memory.cpumode), memory.ip.value};
+  const StackEnd end = mapping != nullptr ? StackEnd::kComplete : StackEnd::kNoMapping;
+  ++samples_by_stack_end_[static_cast<size_t>(end)];
+  const uint32_t place = numbers_.NumberOf(found, time_ns);
+  const uint32_t stack = table_.InternStack({&place, 1});
+  const LabelSetId labels = labels_.Find(
+      {.identity = identity, .process = process, .thread = thread, .end = end, .memory = &memory});
+  memory_.Add(table_.Add(stack, labels, event, period), place, memory);
+}
+
+void SamplePipeline::Impl::OnOther(const OtherRecord& record) {
+  spe_.OnOther(record);
+  if (spe_.active()) processes_.KeepHistory();
 }
 
 // Every look-up in the table waits for memory. So each loop asks for what the next one needs.
@@ -205,56 +238,12 @@ void SamplePipeline::Impl::WriteBatch() {
         table_.Add(sample.stack.id, sample.labels, sample.event, sample.period,
                    same_as == StackFinder::kNone ? sample.stack.likely_row : batch[same_as].row);
     finder_.Remember(sample.stack, index, sample.stack.id, sample.row);
+    if (sample.is_memory) {
+      memory_.Add(sample.row, table_.Leaf(sample.stack.id), memory_of_batch_[index]);
+    }
   }
   batch_count_ = 0;
   finder_.StartBatch();
-}
-
-LabelSetId SamplePipeline::Impl::FindLabels(const CapturedSample& sample, const Process& process,
-                                            const Thread& thread, const StackFinder::Stack& stack) {
-  const bool with_cgroup = options_.label_cgroup && sample.has_cgroup;
-  const bool with_cpu = options_.label_cpu && sample.identity.cpu != RecordIdentity::kNoCpu;
-  const LabelKey key{.thread_version = options_.label_process ? thread.version : 0,
-                     .cgroup_id = with_cgroup ? sample.cgroup_id : 0,
-                     .cpu = with_cpu ? sample.identity.cpu : RecordIdentity::kNoCpu,
-                     .origin = stack.origin,
-                     .end = stack.end};
-  if (last_labels_.id != kNoId && key == last_labels_.key) return last_labels_.id;
-  const auto cached = label_cache_.find(key);
-  if (cached != label_cache_.end()) {
-    last_labels_ = {key, cached->second};
-    return cached->second;
-  }
-
-  labels_.clear();
-  const auto text = [this](std::string_view name, std::string_view value) {
-    if (!value.empty()) {
-      labels_.push_back(
-          {.key = labels_builder_.String(name), .text = labels_builder_.String(value)});
-    }
-  };
-  const auto number = [this](std::string_view name, int64_t value, std::string_view unit) {
-    labels_.push_back({.key = labels_builder_.String(name),
-                       .number = value,
-                       .number_unit = labels_builder_.String(unit)});
-  };
-  if (options_.label_process && sample.identity.pid >= 0) {
-    number("pid", process.pid, "");
-    number("tid", thread.tid, "");
-    text("comm", thread.comm);
-    if (thread.start_time_ns != 0) {
-      number("thread_start", static_cast<int64_t>(thread.start_time_ns), "nanoseconds");
-    }
-  }
-  if (with_cgroup) {
-    const auto path = cgroups_.find(sample.cgroup_id);
-    text("cgroup", path != cgroups_.end() ? path->second : StrFormat("id:{}", sample.cgroup_id));
-  }
-  if (with_cpu) number("cpu", sample.identity.cpu, "");
-  if (stack.origin != StackOrigin::kNone) text("stack_origin", StackOriginName(stack.origin));
-  if (stack.end != StackEnd::kComplete) text("stack_end", StackEndName(stack.end));
-  if (label_cache_.size() >= kLabelCacheMax) label_cache_.clear();
-  return label_cache_.emplace(key, labels_builder_.LabelSet(labels_)).first->second;
 }
 
 bool SamplePipeline::Impl::AddJitDump(int32_t pid, const std::string& path) {
@@ -307,9 +296,8 @@ void SamplePipeline::Impl::DescribeProfile(Profile* profile) {
     const auto event = static_cast<size_t>(dominant - columns_.begin());
     profile->period = static_cast<int64_t>(
         std::min<uint64_t>(dominant->total.period_sum / dominant->total.samples, INT64_MAX));
-    profile->period_type = {
-        profile->strings.Intern(dominant->is_clock ? "cpu" : dominant->total.name),
-        profile->strings.Intern(dominant->is_clock ? "nanoseconds" : "count")};
+    profile->period_type = {profile->strings.Intern(dominant->is_clock ? "cpu" : dominant->type),
+                            profile->strings.Intern(dominant->is_clock ? "nanoseconds" : "count")};
     if (event < description_.events.size() && !description_.events[event].attr.freq()) {
       profile->period = static_cast<int64_t>(description_.events[event].attr.sample_period);
     }
@@ -363,22 +351,29 @@ Profile SamplePipeline::Impl::Finish(const LossLedger& source_losses) {
     ColumnOf(static_cast<uint32_t>(description_.events.size() - 1));
   }
   WriteBatch();
-  decltype(label_cache_)().swap(label_cache_);
+  spe_.Finish();
+  const Profile labels = labels_.Finish();
   table_.Seal();
   for (const auto& [pid, path] : jit_dumps_of_live_) AddJitDump(pid, path);
   resolver_.Finish();
-  const Profile labels = labels_builder_.Finish();
   Quality frames;
   Profile profile = internal::AssembleProfile(
-      {.table = table_, .labels = labels, .columns = columns_}, &resolver_, &frames);
+      {.table = table_, .memory = memory_, .labels = labels, .columns = columns_}, &resolver_,
+      &frames);
   AddComments(&profile);
   DescribeProfile(&profile);
   profile.quality.Merge(frames);
-  // The source's ledger counts what it delivered as kept; here those are captured or lost on.
   profile.losses = losses_;
-  for (const LossEntry& entry : source_losses.Entries()) {
-    if (entry.unit == LossUnit::kSamples) profile.losses.Capture(entry.count);
+  // (A memory sample with unusable bytes has been captured already.)
+  for (const LossEntry& entry : memory_decoder_.losses().Entries()) {
     profile.losses.Lose(entry.stage, entry.reason, entry.count, entry.unit);
+  }
+  // The others count what they delivered as kept; here those are captured, and kept or lost on.
+  for (const LossLedger* before : {&source_losses, &spe_.losses()}) {
+    for (const LossEntry& entry : before->Entries()) {
+      if (entry.unit == LossUnit::kSamples) profile.losses.Capture(entry.count);
+      profile.losses.Lose(entry.stage, entry.reason, entry.count, entry.unit);
+    }
   }
   return profile;
 }
@@ -390,14 +385,26 @@ SamplePipeline::~SamplePipeline() = default;
 
 void SamplePipeline::OnSample(const CapturedSample& sample) { impl_->OnSample(sample); }
 void SamplePipeline::OnMmap(const MmapEvent& event) { impl_->OnMmap(event); }
-void SamplePipeline::OnComm(const CommEvent& event) { impl_->processes_.Apply(event); }
-void SamplePipeline::OnFork(const TaskEvent& event) { impl_->processes_.ApplyFork(event); }
+void SamplePipeline::OnComm(const CommEvent& event) {
+  impl_->processes_.Apply(event);
+  impl_->spe_.OnComm(event);
+}
+void SamplePipeline::OnFork(const TaskEvent& event) {
+  impl_->processes_.ApplyFork(event);
+  impl_->spe_.OnFork(event);
+}
 void SamplePipeline::OnExit(const TaskEvent& event) { impl_->processes_.ApplyExit(event); }
 void SamplePipeline::OnKsymbol(const KsymbolEvent& event) { impl_->processes_.Apply(event); }
+void SamplePipeline::OnSwitch(const SwitchEvent& event) { impl_->spe_.OnSwitch(event); }
+void SamplePipeline::OnAux(const AuxEvent& event) { impl_->spe_.OnAux(event); }
+void SamplePipeline::OnAuxChunk(const AuxChunk& chunk) { impl_->spe_.OnAuxChunk(chunk); }
+void SamplePipeline::OnOther(const OtherRecord& record) { impl_->OnOther(record); }
 void SamplePipeline::OnThrottle(const ThrottleEvent& event) {
   if (event.throttled) ++impl_->throttles_;
 }
-void SamplePipeline::OnCgroup(const CgroupEvent& event) { impl_->cgroups_[event.id] = event.path; }
+void SamplePipeline::OnCgroup(const CgroupEvent& event) {
+  impl_->labels_.NameCgroup(event.id, event.path);
+}
 void SamplePipeline::OnBuildId(const BuildIdEvent& event) {
   impl_->processes_.objects().RememberBuildId(event.path, event.build_id);
   impl_->processes_.objects().AssignBuildId(event.path, event.build_id);

@@ -5,7 +5,9 @@
 //   EventSource --events--> SamplePipeline --Finish--> Profile
 //                           | ProcessTable   (who has mapped what, at this moment)
 //                           | user unwinder  (registers + stack bytes -> addresses)
+//                           | SpeStream, MemoryDecoder (what the hardware saw of one operation)
 //                           | StackTable     (places, stacks, rows)
+//                           | MemoryTable    (latencies by row and place, shared cache lines)
 //                           ' Symbolizer     (places -> functions, inlines, lines)
 //
 // Memory grows with what is distinct, not with the recording's length. One thread; Symbolizer and description must
@@ -54,6 +56,10 @@ class SamplePipeline : public EventSink {
   void OnComm(const CommEvent& event) override;
   void OnFork(const TaskEvent& event) override;
   void OnExit(const TaskEvent& event) override;
+  void OnSwitch(const SwitchEvent& event) override;
+  void OnAux(const AuxEvent& event) override;
+  void OnAuxChunk(const AuxChunk& chunk) override;
+  void OnOther(const OtherRecord& record) override;
   void OnThrottle(const ThrottleEvent& event) override;
   void OnKsymbol(const KsymbolEvent& event) override;
   void OnCgroup(const CgroupEvent& event) override;

@@ -6,6 +6,7 @@
 
 #include "model/profile.h"
 #include "query/entities.h"
+#include "query/memory.h"
 #include "query/top.h"
 #include "query/tree.h"
 
@@ -27,6 +28,11 @@ std::string RenderTreeText(const Profile& profile, const EntityTable& entities,
 // "total"}]}: preorder; self and total are of the chosen sample type, named in "sample_type".
 std::string RenderTreeJson(const Profile& profile, const EntityTable& entities,
                            const CallTree& tree, size_t sample_type);
+
+std::string RenderMemoryText(const Profile& profile, const EntityTable& entities,
+                             const MemoryTable& memory, const RenderOptions& options);
+std::string RenderMemoryJson(const Profile& profile, const EntityTable& entities,
+                             const MemoryTable& memory);
 
 std::string RenderQualityText(const Profile& profile, const RenderOptions& options);
 std::string RenderQualityJson(const Profile& profile);

@@ -7,6 +7,13 @@
 
 namespace ptarmigan::internal {
 
+FoundPlace PlaceIn(const CodeMapping& mapping, VirtAddr address) {
+  const CodeObject& object = *mapping.object;
+  const bool has_file_positions =
+      object.kind == CodeObject::Kind::kFile || object.kind == CodeObject::Kind::kVdso;
+  return {&object, has_file_positions ? mapping.ToFileOffset(address).value : address.value};
+}
+
 uint32_t PlaceNumbers::NumberOf(const FoundPlace& found, uint64_t time_ns) {
   Place place{.object = found.object, .position = found.position};
   uint64_t variant = 0;

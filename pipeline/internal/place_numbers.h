@@ -18,6 +18,9 @@ struct FoundPlace {
   uint64_t position = 0;  // as Place's
 };
 
+// Where `address`, which `mapping` covers, lies.
+FoundPlace PlaceIn(const CodeMapping& mapping, VirtAddr address);
+
 class PlaceNumbers {
  public:
   // All references must outlive the object. `hints` grows while samples arrive.

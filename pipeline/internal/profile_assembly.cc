@@ -1,8 +1,10 @@
 #include "pipeline/internal/profile_assembly.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "base/compact_index.h"
@@ -13,8 +15,12 @@ namespace {
 // What pprof calls the column of an event.
 std::pair<std::string, std::string> SampleTypeOf(const EventColumn& column, bool cpu_taken) {
   if (column.is_clock && !cpu_taken) return {"cpu", "nanoseconds"};
-  return {column.total.name, column.is_clock ? "nanoseconds" : "count"};
+  return {column.type, column.is_clock ? "nanoseconds" : "count"};
 }
+
+// By MemLatency.
+constexpr std::string_view kLatencyTypes[kMemLatencies] = {
+    "latency", "issue_latency", "translation_latency", "instruction_latency"};
 
 int64_t Saturated(uint64_t value) {
   return static_cast<int64_t>(std::min<uint64_t>(value, INT64_MAX));
@@ -67,7 +73,12 @@ class Assembly {
 
   void AddSampleTypes() {
     builder_.SampleType("samples", "count");
-    type_of_event_.assign(input_.columns.size(), 0);
+    for (size_t i = 0; i < kMemLatencies; ++i) {
+      if ((input_.memory.latencies() >> i & 1) == 0) continue;
+      type_of_latency_[i] = builder_.SampleType(kLatencyTypes[i], "cycles");
+      SetDefaultType(kLatencyTypes[i]);
+    }
+    type_of_event_.assign(input_.columns.size(), kNoType);
     bool cpu_taken = false;
     size_t used_events = 0;
     for (size_t event = 0; event < input_.columns.size(); ++event) {
@@ -75,6 +86,7 @@ class Assembly {
       // Only events with samples get a column; the first of them is the default.
       if (column.is_dummy || column.total.samples == 0) continue;
       ++used_events;
+      if (!column.has_weight) continue;
       const auto [type, unit] = SampleTypeOf(column, cpu_taken);
       cpu_taken |= column.is_clock;
       type_of_event_[event] = builder_.SampleType(type, unit);
@@ -115,10 +127,14 @@ class Assembly {
     std::vector<int64_t> values(builder_.profile().sample_types.size());
     builder_.profile().samples.reserve(input_.table.rows().size());
     builder_.profile().values.reserve(input_.table.rows().size() * values.size());
-    for (const Row& row : input_.table.rows()) {
+    for (uint32_t index = 0; index < input_.table.rows().size(); ++index) {
+      const Row& row = input_.table.rows()[index];
       std::ranges::fill(values, 0);
       values[0] = Saturated(row.samples);
-      values[type_of_event_[row.event]] = Saturated(row.weight);
+      if (type_of_event_[row.event] != kNoType) {
+        values[type_of_event_[row.event]] = Saturated(row.weight);
+      }
+      AddLatencies(index, values);
       const Profile::Sample sample{stacks_[row.stack], label_sets[row.labels]};
       if (distinct_ && distinct_rows_) {
         builder_.AppendRow(sample, values);
@@ -157,8 +173,23 @@ class Assembly {
     }
   }
 
+  void AddMemorySummary() {
+    if (input_.memory.empty()) return;
+    builder_.profile().summary.memory = input_.memory.Finish(locations_);
+  }
+
  private:
-  void SetDefaultType(const std::string& type) {
+  static constexpr size_t kNoType = SIZE_MAX;
+
+  void AddLatencies(uint32_t row, std::span<int64_t> values) const {
+    if (input_.memory.latencies() == 0) return;
+    const MemoryTable::Sums sums = input_.memory.SumsOf(row);
+    for (size_t i = 0; i < kMemLatencies; ++i) {
+      if (type_of_latency_[i] != kNoType) values[type_of_latency_[i]] = Saturated(sums[i]);
+    }
+  }
+
+  void SetDefaultType(std::string_view type) {
     StringId& default_type = builder_.profile().default_sample_type;
     if (default_type == 0) default_type = builder_.String(type);
   }
@@ -187,6 +218,7 @@ class Assembly {
   std::vector<LocationId> locations_;  // by place
   std::vector<StackId> stacks_;        // by stack of the table
   std::vector<size_t> type_of_event_;
+  std::array<size_t, kMemLatencies> type_of_latency_ = {kNoType, kNoType, kNoType, kNoType};
   bool distinct_ = false;
   bool distinct_rows_ = false;
 };
@@ -201,6 +233,7 @@ Profile AssembleProfile(const AssemblyInput& input, PlaceResolver* resolver, Qua
   assembly.CountFrames(quality);
   assembly.AddStacks();
   assembly.AddRows();
+  assembly.AddMemorySummary();
   return resolver->builder().Finish();
 }
 

@@ -6,21 +6,17 @@
 
 #include "model/profile_builder.h"
 #include "model/quality.h"
+#include "pipeline/internal/event_column.h"
+#include "pipeline/internal/memory_table.h"
 #include "pipeline/internal/place_resolver.h"
 #include "pipeline/internal/stack_table.h"
 
 namespace ptarmigan::internal {
 
-// How the values of one perf event enter the profile.
-struct EventColumn {
-  bool is_clock = false;  // weights are nanoseconds
-  bool is_dummy = false;
-  EventTotal total;
-};
-
 // What the samples' labels are, by the label ids of StackTable rows; in terms of `labels`' own strings.
 struct AssemblyInput {
   StackTable& table;      // its frames move into the profile
+  MemoryTable& memory;    // becomes the profile's summary
   const Profile& labels;  // label_sets[i] is what Row::labels == i means
   std::span<const EventColumn> columns;
 };

@@ -27,10 +27,6 @@ CpuMode ModeOfMarker(uint64_t marker) {
   }
 }
 
-bool HasFilePositions(const CodeObject& object) {
-  return object.kind == CodeObject::Kind::kFile || object.kind == CodeObject::Kind::kVdso;
-}
-
 }  // namespace
 
 StackFinder::Stack StackFinder::Find(const CapturedSample& sample, Process& process,
@@ -277,12 +273,9 @@ bool StackFinder::AppendPlace(Process& process, CpuMode mode, uint64_t address, 
       return false;
     }
   }
-  const CodeObject& object = *last_mapping_->object;
-  const uint64_t position =
-      HasFilePositions(object) ? last_mapping_->ToFileOffset(looked_up).value : looked_up.value;
   const auto index = static_cast<uint32_t>(found_end_);
-  Found({&object, position});
-  if (last_space_ != 0 && !numbers_.DependsOnTime(object)) {
+  Found(PlaceIn(*last_mapping_, looked_up));
+  if (last_space_ != 0 && !numbers_.DependsOnTime(*last_mapping_->object)) {
     waiting_.push_back({index, slot});
     known_.Put(slot, {looked_up.value, last_space_, kIsFrame | index});
   }

@@ -69,6 +69,11 @@ class StackTable {
   std::span<const uint32_t> Stack(uint32_t stack) const {
     return std::span(frames_).subspan(stacks_[stack].begin, stacks_[stack].count);
   }
+  static constexpr uint32_t kNoPlace = UINT32_MAX;
+  // The stack's innermost place; kNoPlace if it is empty.
+  uint32_t Leaf(uint32_t stack) const {
+    return stacks_[stack].count > 0 ? frames_[stacks_[stack].begin] : kNoPlace;
+  }
   const LargeVector<Row>& rows() const { return rows_; }
   // The frames of all stacks, one after the other; the stacks are empty afterwards, and nothing may be added.
   LargeVector<uint32_t> TakeFrames();

@@ -80,6 +80,13 @@ TEST(Cli, ConvertsAndReports) {
   EXPECT_EQ(json["total"][0], 10);
 }
 
+TEST(Cli, LooksInSeveralBinaryPathsBeforeItsInput) {
+  const std::string path = WriteFolded("main;f 3\n");
+  const CommandResult result =
+      Ptarmigan("report --json --binary-path /nowhere --binary-path /nowhere/else " + path);
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+}
+
 TEST(Cli, MergesSeveralInputs) {
   const std::string one = WriteFolded("main;a 3\n");
   const std::string two = WriteFolded("main;a 4\n");

@@ -1,0 +1,79 @@
+// MemoryTable: what memory samples say beyond a count, while they arrive: sums of latencies for each row of the
+// StackTable, how often each latency was seen at each place, and which threads wrote which cache line. Grows with what is
+// distinct; beyond its bounds it becomes coarser and says so.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/compact_index.h"
+#include "base/large_pages.h"
+#include "model/mem_sample.h"
+#include "model/profile.h"
+#include "model/trace_summary.h"
+
+namespace ptarmigan::internal {
+
+class MemoryTable {
+ public:
+  // Distinct (place, latency, cycles): from then on new ones are rounded down to four significant bits.
+  static constexpr size_t kExactCountsMax = size_t{1} << 19;
+  // Cache lines that are watched; samples of others are counted in MemorySummary::lines_not_counted.
+  static constexpr size_t kLinesMax = size_t{1} << 16;
+  // Every processor with SPE, IBS or PEBS that has other lines has larger ones, which are then seen as two.
+  static constexpr uint64_t kLineBytes = 64;
+
+  using Sums = std::array<uint64_t, kMemLatencies>;
+
+  // `row` is where the StackTable counted the sample, `place` its leaf (StackTable::kNoPlace: it has none).
+  void Add(uint32_t row, uint32_t place, const MemSample& sample);
+
+  bool empty() const { return sums_.empty(); }
+  // Bit MemLatency: some sample had it.
+  uint8_t latencies() const { return latencies_; }
+  // Zeros for a row without memory samples.
+  Sums SumsOf(uint32_t row) const { return row < sums_.size() ? sums_[row] : Sums{}; }
+  // `locations[place]` is the place in the profile. The table is empty afterwards.
+  MemorySummary Finish(std::span<const LocationId> locations);
+
+ private:
+  struct Count {
+    uint32_t place = 0;
+    uint32_t cycles = 0;
+    MemLatency which = MemLatency::kTotal;
+    uint64_t samples = 0;
+  };
+  // The first threads that were seen; a line that so many threads share needs no exact number.
+  struct Threads {
+    static constexpr uint32_t kMax = 8;
+    std::array<int32_t, kMax> tids = {};
+    uint32_t count = 0;
+    void Add(int32_t tid);
+  };
+  struct Line {
+    uint64_t address = 0;
+    bool is_physical = false;
+    Threads writers;
+    Threads readers;
+    uint64_t stores = 0;
+    uint64_t loads = 0;
+    uint64_t latency_sum = 0;
+  };
+
+  void CountLatency(uint32_t place, MemLatency which, uint32_t cycles);
+  void AddToLine(const MemSample& sample);
+  std::vector<MemorySummary::Distribution> TakeDistributions(std::span<const LocationId> locations);
+  std::vector<MemorySummary::SharedLine> TakeLines();
+
+  LargeVector<Sums> sums_;  // by row
+  uint8_t latencies_ = 0;
+  CompactIndex count_index_;  // (place and cycles, which)
+  LargeVector<Count> counts_;
+  CompactIndex line_index_;  // (line number, process or physical)
+  std::vector<Line> lines_;
+  uint64_t lines_not_counted_ = 0;
+};
+
+}  // namespace ptarmigan::internal

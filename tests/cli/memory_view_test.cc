@@ -1,0 +1,136 @@
+// The `memory` view against recordings with known truth.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "tests/support/test_data.h"
+
+namespace ptarmigan {
+namespace {
+
+using Row = std::map<std::string, std::string>;
+
+std::vector<Row> ReadTsv(const std::string& path) {
+  std::ifstream file(path);
+  std::vector<std::string> names;
+  std::vector<Row> rows;
+  for (std::string line; std::getline(file, line);) {
+    std::vector<std::string> cells;
+    std::istringstream split(line);
+    for (std::string cell; std::getline(split, cell, '\t');) cells.push_back(cell);
+    if (names.empty()) {
+      names = cells;
+      continue;
+    }
+    Row& row = rows.emplace_back();
+    for (size_t i = 0; i < names.size(); ++i) row[names[i]] = i < cells.size() ? cells[i] : "";
+  }
+  return rows;
+}
+
+// What the truth knows of a function, in both files' terms.
+struct Sums {
+  std::map<std::string, int64_t> numbers;
+  std::map<std::string, int64_t> sources;
+  bool operator==(const Sums&) const = default;
+};
+
+std::ostream& operator<<(std::ostream& out, const Sums& sums) {
+  for (const auto& [name, number] : sums.numbers) out << name << "=" << number << " ";
+  for (const auto& [name, number] : sums.sources) out << "[" << name << "]=" << number << " ";
+  return out;
+}
+
+void Add(const Sums& more, Sums* sums) {
+  for (const auto& [name, number] : more.numbers) sums->numbers[name] += number;
+  for (const auto& [name, number] : more.sources) sums->sources[name] += number;
+}
+
+using Functions = std::map<std::pair<std::string, std::string>, Sums>;
+
+Functions Truth(const std::vector<Row>& rows, const std::string& file) {
+  Functions functions;
+  for (const Row& row : rows) {
+    if (row.at("file") != file) continue;
+    Sums sums;
+    const std::pair<const char*, const char*> columns[] = {
+        {"samples", "samples"}, {"sum", "sum_lat"},  {"n", "n_lat"},
+        {"load", "loads"},      {"store", "stores"}, {"loadstore", "loadstores"},
+        {"branch", "branches"}, {"other", "other"},  {"mispredicted", "mispred"}};
+    for (const auto& [ours, theirs] : columns) sums.numbers[ours] = std::stoll(row.at(theirs));
+    std::istringstream sources(row.at("sources"));
+    for (std::string source; std::getline(sources, source, ';');) {
+      const size_t equals = source.rfind('=');
+      sums.sources[source.substr(0, equals)] = std::stoll(source.substr(equals + 1));
+    }
+    functions[{row.at("binary"), row.at("function")}] = sums;
+  }
+  return functions;
+}
+
+// Functions that the truth leaves without a name (stubs of the PLT, symbols without a size) have one here.
+Functions Reported(const nlohmann::json& json, const Functions& truth) {
+  Functions functions;
+  for (const auto& function : json["functions"]) {
+    std::string object = function["object"];
+    if (object.starts_with("[kernel")) object = "[kernel]";
+    const auto& total = function["latency"]["total"];
+    Sums sums;
+    sums.numbers = {{"samples", function["samples"]},
+                    {"sum", total["sum"]},
+                    {"n", total["n"].is_null() ? 0 : total["n"].get<int64_t>()},
+                    {"mispredicted", function["mispredicted"]}};
+    for (const auto& [op, count] : function["ops"].items()) sums.numbers[op] = count;
+    for (const auto& [source, count] : function["by_source"].items()) sums.sources[source] = count;
+    std::string name = function["function"];
+    if (!truth.contains({object, name})) name = "";
+    Add(sums, &functions[{object, name}]);
+  }
+  return functions;
+}
+
+class MemoryView : public testing::TestWithParam<std::string> {};
+
+TEST_P(MemoryView, EqualsTheTruthOfEveryFunction) {
+  const std::string folder = TestDataPath("mem-synth");
+  if (folder.empty()) GTEST_SKIP() << TestDataMissing("mem-synth");
+  const std::string binary =
+      (std::filesystem::read_symlink("/proc/self/exe").parent_path() / "ptarmigan").string();
+  const CommandResult result =
+      RunCommand(binary + " report --view memory --json --binary-path " + folder + "/bin " +
+                     folder + "/" + GetParam() + ".perf.data",
+                 60);
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const Functions truth = Truth(ReadTsv(folder + "/functions.tsv"), GetParam());
+  ASSERT_FALSE(truth.empty());
+  const Functions reported = Reported(nlohmann::json::parse(result.out), truth);
+  for (const auto& [name, sums] : truth) {
+    const auto found = reported.find(name);
+    ASSERT_NE(found, reported.end()) << name.first << " " << name.second;
+    EXPECT_EQ(found->second, sums) << name.first << " " << name.second;
+  }
+  EXPECT_EQ(reported.size(), truth.size());
+}
+
+INSTANTIATE_TEST_SUITE_P(MemSynth, MemoryView,
+                         testing::Values("spe-n1-v1-canonical", "spe-n2-random-order",
+                                         "spe-timeless-end", "spe-end-ctx", "spe-switch",
+                                         "spe-hetero-ds", "spe-align", "spe-flags", "spe-garbage",
+                                         "spe-drops", "spe-attr136", "ibs-op-zen2-raw",
+                                         "ibs-op-zen3-errata", "ibs-op-zen4", "ibs-fetch-zen3",
+                                         "ibs-fetch-zen4", "pebs-skylake", "pebs-icelake-pages",
+                                         "pebs-spr-wstruct", "pebs-adl-hybrid"),
+                         [](const auto& parameter) {
+                           std::string name = parameter.param;
+                           std::ranges::replace(name, '-', '_');
+                           return name;
+                         });
+
+}  // namespace
+}  // namespace ptarmigan
