@@ -26,13 +26,15 @@ constexpr size_t kTreeNodesText = 400;
 constexpr double kTreeSharePercentText = 0.5;
 
 Status PrintEvents(const ReportOptions& options) {
-  EventKind kind = EventKind::kAny;
-  if (options.kind == "sample") kind = EventKind::kSample;
-  if (options.kind == "branch") kind = EventKind::kBranch;
+  TRY_ASSIGN(const ImportOptions import, MakeImportOptions(options.common));
+  EventTableOptions table{.symbolizer = import.symbolizer};
+  if (options.kind == "sample") table.kind = EventKind::kSample;
+  if (options.kind == "branch") table.kind = EventKind::kBranch;
+  if (options.kind == "memory") table.kind = EventKind::kMemory;
   for (const std::string& input : options.inputs) {
     TRY_ASSIGN(const std::unique_ptr<EventSource> source, OpenPerfData(input));
-    TRY(WriteEventTable(*source, kind, WriteStandardOutput));
-    PrintLosses(source->losses());
+    TRY_ASSIGN(const LossLedger losses, WriteEventTable(*source, table, WriteStandardOutput));
+    PrintLosses(losses);
   }
   return OkStatus();
 }
@@ -111,8 +113,8 @@ void AddReport(CLI::App* app, VerbFunction* chosen) {
   verb->add_option("--view", options->view, "top, tree, callers, memory, events or quality")
       ->check(CLI::IsMember({"top", "tree", "callers", "memory", "events", "quality"}))
       ->capture_default_str();
-  verb->add_option("--kind", options->kind, "For the events view: sample or branch")
-      ->check(CLI::IsMember({"sample", "branch"}));
+  verb->add_option("--kind", options->kind, "For the events view: sample, branch or memory")
+      ->check(CLI::IsMember({"sample", "branch", "memory"}));
   verb->add_option("--limit", options->limit, "At most so many rows");
   verb->add_option("--min-share", options->share_min_percent,
                    "Hide tree branches below this percentage");

@@ -1,6 +1,7 @@
 #include "decode/spe_decoder.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstring>
 
@@ -27,6 +28,32 @@ inline uint64_t LoadWord(const std::byte* at) {
 inline void Store(SpeRecord* record, uint8_t slot, uint8_t header, const std::byte* payload) {
   record->values[slot] = LoadWord(payload) & kPayloadMasks[header >> 4 & 3];
   record->headers[slot] = header;
+}
+
+// Whether bytes that begin with a bad header are a record whose first header is broken, and not garbage: behind a packet
+// of some size there are others up to the record's end, and nothing but padding after it.
+bool HoldsBrokenRecord(Bytes bytes) {
+  constexpr std::array<size_t, 5> kPacketBytes = {2, 3, 5, 9, 10};
+  const auto reads_on = [bytes](size_t at) {
+    while (at < bytes.size()) {
+      const SpePacket packet = ReadSpePacket(bytes.subspan(at));
+      at += packet.size_bytes;
+      switch (packet.kind) {
+        case SpePacketKind::kBad:
+        case SpePacketKind::kTruncated:
+        case SpePacketKind::kAlignment:
+          return false;
+        case SpePacketKind::kEnd:
+        case SpePacketKind::kTimestamp:
+          return std::ranges::all_of(bytes.subspan(at),
+                                     [](std::byte byte) { return byte == std::byte{0}; });
+        default:
+          break;
+      }
+    }
+    return false;
+  };
+  return std::ranges::any_of(kPacketBytes, reads_on);
 }
 
 }  // namespace
@@ -196,11 +223,12 @@ bool SpeDecoder::CloseRecord(const SpeRecord& record) {
 }
 
 void SpeDecoder::Resynchronise() {
-  ++counts_.bad_packet_resyncs;
-  if (open_) ++counts_.bad_packet;
   const uint64_t offset = Offset();
   const uint64_t next = (offset | (kResyncBytes - 1)) + 1;
-  at_ += std::min(next - offset, static_cast<uint64_t>(end_ - at_));
+  const auto skip = static_cast<size_t>(std::min(next - offset, static_cast<uint64_t>(end_ - at_)));
+  ++counts_.bad_packet_resyncs;
+  if (open_ || HoldsBrokenRecord(Bytes(at_, skip))) ++counts_.bad_packet;
+  at_ += skip;
   CountPackets(&counts_.bytes.bad);
 }
 

@@ -42,7 +42,7 @@ struct SpeDecodeCounts {
   uint64_t no_pc = 0;
   uint64_t el3 = 0;
   uint64_t secure = 0;
-  uint64_t bad_packet = 0;          // records that a bad header broke
+  uint64_t bad_packet = 0;          // records that a bad header broke, be it their first
   uint64_t bad_packet_resyncs = 0;  // bad headers, in a record or not
   uint64_t truncated_tail = 0;
   SpeByteCounts bytes;

@@ -362,6 +362,8 @@ void SpeStream::Impl::FindThread(const Queue& queue, SwitchHistory* history, Spe
 
 void SpeStream::Impl::SettleCounts() {
   statistics_.decode = decoder_.counts();
+  statistics_.auxtrace_filling_bytes = aux_counts_.filling_bytes;
+  statistics_.auxtrace_bytes -= aux_counts_.filling_bytes;
   statistics_.uncovered_bytes = aux_counts_.uncovered_bytes;
   statistics_.refused_bytes = aux_counts_.refused_bytes;
   statistics_.missing_bytes = aux_counts_.missing_bytes;

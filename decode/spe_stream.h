@@ -43,7 +43,8 @@ struct SpeStatistics {
   uint64_t aux_partial = 0;
   uint64_t aux_collision = 0;
   uint64_t auxtrace_events = 0;
-  uint64_t auxtrace_bytes = 0;
+  uint64_t auxtrace_bytes = 0;          // of the AUX stream; complete after Finish
+  uint64_t auxtrace_filling_bytes = 0;  // beyond these: perf fills up to a multiple of 8 bytes
   // auxtrace_bytes = decode.bytes.Sum() + uncovered_bytes + refused_bytes
   uint64_t uncovered_bytes =
       0;  // in AUXTRACE, but of no fragment: the driver's holes, lost PERF_RECORD_AUX

@@ -1,128 +1,121 @@
 #include "pipeline/event_table.h"
 
-#include <fmt/format.h>
+#include <memory>
+#include <string>
+#include <utility>
 
-#include <array>
-#include <iterator>
+#include "pipeline/internal/event_rows.h"
+#include "pipeline/internal/sample_rows.h"
+#include "pipeline/internal/spe_rows.h"
 
 namespace ptarmigan {
 namespace {
 
+using internal::EventRows;
+using internal::SpeRows;
+
 constexpr size_t kPieceBytes = size_t{256} << 10;
 
-// PERF_BR_* by the names that perf prints (tools/perf/util/branch.c).
-constexpr std::array<std::string_view, 14> kBranchTypes = {
-    "",        "COND",   "UNCOND",    "IND",      "CALL", "IND_CALL", "RET",
-    "SYSCALL", "SYSRET", "COND_CALL", "COND_RET", "ERET", "IRQ",      "SERROR"};
-constexpr std::array<std::string_view, 8> kNewBranchTypes = {
-    "FAULT_ALGN", "FAULT_DATA", "FAULT_INST", "ARCH_1", "ARCH_2", "ARCH_3", "ARCH_4", "ARCH_5"};
-constexpr uint8_t kBranchTypeNoTransaction = 14;
-constexpr uint8_t kBranchTypeExtended = 15;
-
-std::string_view BranchTypeName(const BranchRecord& branch) {
-  if (branch.type == kBranchTypeNoTransaction) return "NO_TX";
-  if (branch.type == kBranchTypeExtended) {
-    return branch.new_type < kNewBranchTypes.size() ? kNewBranchTypes[branch.new_type] : "";
-  }
-  return branch.type < kBranchTypes.size() ? kBranchTypes[branch.type] : "";
-}
-
-class TableSink : public EventSink {
- public:
-  TableSink(const RecordingDescription& description, EventKind kind)
-      : description_(description), kind_(kind) {
-    text_ =
-        kind == EventKind::kBranch
-            ? "cpu\tpid\ttid\ttime_"
-              "ns\tip\tidx\tfrom\tto\tmispredicted\tpredicted\tcycles\ttype\tspec\tabort\tin_tx\n"
-            : "event\tcpu\tpid\ttid\ttime_ns\tip\tperiod\tchain\n";
-  }
-
-  void OnSample(const CapturedSample& sample) override {
-    if (kind_ == EventKind::kBranch) {
-      AppendBranches(sample);
-    } else {
-      AppendSample(sample);
-    }
-  }
-  std::string& text() { return text_; }
-
- private:
-  template <typename... Args>
-  void Append(fmt::format_string<Args...> format, Args&&... args) {
-    fmt::format_to(std::back_inserter(text_), format, std::forward<Args>(args)...);
-  }
-  void AppendIdentity(const CapturedSample& sample) {
-    const RecordIdentity& identity = sample.identity;
-    if (identity.cpu != RecordIdentity::kNoCpu) Append("{}", identity.cpu);
-    text_ += '\t';
-    if (identity.pid != -1 || identity.tid != -1)
-      Append("{}\t{}\t", identity.pid, identity.tid);
-    else
-      text_ += "\t\t";
-    if (identity.has_time) Append("{}", identity.time_ns);
-    text_ += '\t';
-    if (sample.has_ip) Append("0x{:x}", sample.ip.value);
-    text_ += '\t';
-  }
-  void AppendSample(const CapturedSample& sample) {
-    if (sample.event < description_.events.size()) text_ += description_.events[sample.event].name;
-    text_ += '\t';
-    AppendIdentity(sample);
-    Append("{}\t", sample.period);
-    for (size_t i = 0; i < sample.chain.size(); ++i)
-      Append("{}{:x}", i == 0 ? "" : ",", sample.chain[i]);
-    text_ += '\n';
-  }
-  void AppendBranches(const CapturedSample& sample) {
-    if (sample.event >= description_.events.size()) return;
-    const EventAttr& attr = description_.events[sample.event].attr;
-    const bool has_flags = (attr.branch_sample_type & kBranchNoFlags) == 0;
-    const bool has_cycles = (attr.branch_sample_type & kBranchNoCycles) == 0;
-    for (size_t i = 0; i < sample.branches.size(); ++i) {
-      const BranchRecord& branch = sample.branches[i];
-      AppendIdentity(sample);
-      Append("{}\t0x{:x}\t0x{:x}\t", i, branch.from, branch.to);
-      if (has_flags)
-        Append("{:d}\t{:d}\t", branch.mispredicted, branch.predicted);
-      else
-        text_ += "\t\t";
-      if (has_cycles) Append("{}", branch.cycles);
-      Append("\t{}\t{}\t", BranchTypeName(branch), branch.spec);
-      if (has_flags)
-        Append("{:d}\t{:d}\n", branch.abort, branch.in_transaction);
-      else
-        text_ += "\t\n";
-    }
-  }
-
-  const RecordingDescription& description_;
-  EventKind kind_;
-  std::string text_;
-};
-
-EventKind ChooseKind(const RecordingDescription& description) {
+EventKind KindOfSamples(const RecordingDescription& description) {
   for (const EventDescription& event : description.events) {
     if (event.attr.Samples(kSampleBranchStack)) return EventKind::kBranch;
   }
   return EventKind::kSample;
 }
 
+// Hands events to the rows that print them. Which rows these are may be known only once an AUXTRACE_INFO says that the
+// recording holds Arm SPE, or a sample comes first: until then the SPE rows listen, since they need the events before.
+class EventTable : public EventSink {
+ public:
+  EventTable(const RecordingDescription& description, const EventTableOptions& options)
+      : description_(description), kind_(options.kind) {
+    if (kind_ == EventKind::kAny || kind_ == EventKind::kMemory) {
+      spe_ = std::make_unique<SpeRows>(description, options.symbolizer);
+    }
+  }
+
+  void OnSample(const CapturedSample& event) override { Chosen().OnSample(event); }
+  void OnMmap(const MmapEvent& event) override { Listener().OnMmap(event); }
+  void OnComm(const CommEvent& event) override { Listener().OnComm(event); }
+  void OnFork(const TaskEvent& event) override { Listener().OnFork(event); }
+  void OnExit(const TaskEvent& event) override { Listener().OnExit(event); }
+  void OnSwitch(const SwitchEvent& event) override { Listener().OnSwitch(event); }
+  void OnKsymbol(const KsymbolEvent& event) override { Listener().OnKsymbol(event); }
+  void OnCgroup(const CgroupEvent& event) override { Listener().OnCgroup(event); }
+  void OnBuildId(const BuildIdEvent& event) override { Listener().OnBuildId(event); }
+  void OnAux(const AuxEvent& event) override { Listener().OnAux(event); }
+  void OnAuxChunk(const AuxChunk& chunk) override { Listener().OnAuxChunk(chunk); }
+  void OnOther(const OtherRecord& record) override {
+    Listener().OnOther(record);
+    if (rows_ == nullptr && spe_->active()) rows_ = std::move(spe_);
+  }
+
+  // The rows that print, chosen now if they were not before.
+  EventRows& Chosen() {
+    if (rows_ == nullptr) Choose();
+    return *rows_;
+  }
+  bool is_chosen() const { return rows_ != nullptr; }
+
+ private:
+  EventRows& Listener() {
+    if (rows_ != nullptr) return *rows_;
+    if (spe_ != nullptr) return *spe_;
+    return Chosen();
+  }
+  void Choose() {
+    const EventKind kind = kind_ == EventKind::kAny ? KindOfSamples(description_) : kind_;
+    if (kind == EventKind::kMemory) {
+      rows_ = std::move(spe_);
+    } else if (kind == EventKind::kBranch) {
+      rows_ = std::make_unique<internal::BranchRows>(description_);
+    } else {
+      rows_ = std::make_unique<internal::SampleRows>(description_);
+    }
+    spe_.reset();
+  }
+
+  const RecordingDescription& description_;
+  const EventKind kind_;
+  std::unique_ptr<SpeRows> spe_;  // while it is not decided
+  std::unique_ptr<EventRows> rows_;
+};
+
+// The header line in front of the first piece.
+class PieceWriter {
+ public:
+  explicit PieceWriter(const std::function<Status(std::string_view)>& write) : write_(write) {}
+
+  Status Write(EventRows& rows) {
+    if (!std::exchange(started_, true)) TRY(write_(std::string(rows.Header()) + '\n'));
+    const Status status = write_(rows.text());
+    rows.text().clear();
+    return status;
+  }
+
+ private:
+  const std::function<Status(std::string_view)>& write_;
+  bool started_ = false;
+};
+
 }  // namespace
 
-Status WriteEventTable(EventSource& source, EventKind kind,
-                       const std::function<Status(std::string_view)>& write) {
-  if (kind == EventKind::kAny) kind = ChooseKind(source.description());
-  TableSink sink(source.description(), kind);
+Result<LossLedger> WriteEventTable(EventSource& source, const EventTableOptions& options,
+                                   const std::function<Status(std::string_view)>& write) {
+  EventTable table(source.description(), options);
+  PieceWriter pieces(write);
   for (;;) {
-    Result<PollOutcome> outcome = source.Poll(sink);
+    Result<PollOutcome> outcome = source.Poll(table);
     const bool ended = !outcome || *outcome == PollOutcome::kEnd;
-    if (ended || sink.text().size() >= kPieceBytes) {
-      TRY(write(sink.text()));
-      sink.text().clear();
+    if (ended) table.Chosen().Finish();
+    if (ended || (table.is_chosen() && table.Chosen().text().size() >= kPieceBytes)) {
+      TRY(pieces.Write(table.Chosen()));
     }
     if (!outcome) return std::move(outcome).error();
-    if (ended) return OkStatus();
+    if (!ended) continue;
+    LossLedger losses = source.losses();
+    table.Chosen().AddLosses(&losses);
+    return losses;
   }
 }
 

@@ -3,22 +3,28 @@
 #pragma once
 
 #include <functional>
-#include <string>
 #include <string_view>
 
 #include "base/result.h"
 #include "model/event_source.h"
+#include "symbolize/symbolizer.h"
 
 namespace ptarmigan {
 
 enum class EventKind {
-  kAny,  // branch if some event records branch stacks, else sample
+  kAny,  // memory if the recording has memory records, else branch if some event records branch stacks, else sample
   kSample,
   kBranch,
+  kMemory,
 };
 
-// Drains `source`; `write` gets pieces of the text, in order.
-Status WriteEventTable(EventSource& source, EventKind kind,
-                       const std::function<Status(std::string_view)>& write);
+struct EventTableOptions {
+  EventKind kind = EventKind::kAny;
+  SymbolizerOptions symbolizer = {};  // for names in memory records
+};
+
+// Drains `source`; `write` gets pieces of the text, in order. What was lost, by the source and by decoding.
+Result<LossLedger> WriteEventTable(EventSource& source, const EventTableOptions& options,
+                                   const std::function<Status(std::string_view)>& write);
 
 }  // namespace ptarmigan

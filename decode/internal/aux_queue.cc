@@ -4,6 +4,15 @@
 #include <utility>
 
 namespace ptarmigan::internal {
+namespace {
+
+constexpr uint64_t kChunkAlignment = 8;
+
+bool AllZero(Bytes bytes) {
+  return std::ranges::all_of(bytes, [](std::byte byte) { return byte == std::byte{0}; });
+}
+
+}  // namespace
 
 AuxQueue::~AuxQueue() {
   while (!pieces_.empty()) PopPiece();
@@ -26,6 +35,7 @@ void AuxQueue::AddBytes(uint64_t offset, Bytes bytes, bool borrow, bool continue
     counts_->refused_bytes += bytes.size();
     return;
   }
+  CutFilling(offset);
   if (offset < bytes_end_) {
     // Seen before: snapshots of a buffer overlap.
     const uint64_t seen = std::min<uint64_t>(bytes_end_ - offset, bytes.size());
@@ -60,14 +70,26 @@ bool AuxQueue::Extend(Bytes bytes) {
   if (piece.copy.empty() || bytes.size() > budget_->copied_bytes_max - budget_->copied_bytes) {
     return false;
   }
-  // What is consumed of it goes first.
-  const size_t consumed = piece.copy.size() - piece.bytes.size();
-  piece.copy.erase(piece.copy.begin(), piece.copy.begin() + static_cast<std::ptrdiff_t>(consumed));
+  budget_->copied_bytes -= piece.copy.size();
+  // What was handed out of it goes first.
+  piece.copy.erase(piece.copy.begin(),
+                   piece.copy.begin() + (piece.bytes.data() - piece.copy.data()));
+  piece.copy.resize(piece.bytes.size());
   piece.copy.insert(piece.copy.end(), bytes.begin(), bytes.end());
   piece.bytes = piece.copy;
-  budget_->copied_bytes += bytes.size();
-  budget_->copied_bytes -= consumed;
+  budget_->copied_bytes += piece.copy.size();
   return true;
+}
+
+void AuxQueue::CutFilling(uint64_t offset) {
+  if (pieces_.empty() || offset >= bytes_end_ || bytes_end_ - offset >= kChunkAlignment) return;
+  Piece& last = pieces_.back();
+  const uint64_t filling = bytes_end_ - offset;
+  if (last.end() != bytes_end_ || offset < std::max(last.offset, taken_end_)) return;
+  if (!AllZero(last.bytes.last(static_cast<size_t>(filling)))) return;
+  last.bytes = last.bytes.first(last.bytes.size() - static_cast<size_t>(filling));
+  bytes_end_ = offset;
+  counts_->filling_bytes += filling;
 }
 
 void AuxQueue::PopPiece() {
@@ -76,20 +98,32 @@ void AuxQueue::PopPiece() {
   pieces_.pop_front();
 }
 
-uint64_t AuxQueue::Forget(uint64_t offset) {
-  uint64_t forgotten = 0;
+void AuxQueue::Forget(uint64_t offset) {
   while (!pieces_.empty() && pieces_.front().offset < offset) {
     Piece& piece = pieces_.front();
     const uint64_t count = std::min<uint64_t>(offset - piece.offset, piece.bytes.size());
-    forgotten += count;
-    if (count == piece.bytes.size()) {
-      PopPiece();
-    } else {
-      piece.bytes = piece.bytes.subspan(static_cast<size_t>(count));
-      piece.offset += count;
-    }
+    piece.bytes = piece.bytes.subspan(static_cast<size_t>(count));
+    piece.offset += count;
+    if (!piece.bytes.empty()) return;
+    PopPiece();
   }
-  return forgotten;
+}
+
+void AuxQueue::Skip(uint64_t offset) {
+  while (!pieces_.empty() && pieces_.front().offset < offset) {
+    const Piece& piece = pieces_.front();
+    const uint64_t end = std::min(offset, piece.end());
+    uint64_t* count = end == piece.end() && EndsInFilling(piece) ? &counts_->filling_bytes
+                                                                 : &counts_->uncovered_bytes;
+    *count += end - piece.offset;
+    Forget(end);
+  }
+}
+
+// Of the front piece: whether what is left of it is perf's filling. Where the stream goes on right behind it, it is not.
+bool AuxQueue::EndsInFilling(const Piece& piece) const {
+  const bool goes_on = pieces_.size() > 1 && pieces_[1].offset == piece.end();
+  return piece.bytes.size() < kChunkAlignment && !goes_on && AllZero(piece.bytes);
 }
 
 Bytes AuxQueue::Gather(uint64_t offset, uint64_t end) {
@@ -116,7 +150,7 @@ bool AuxQueue::Take(bool finishing, Fragment* fragment) {
     if (!finishing && bytes_end_ < next.end) return false;
     fragments_.pop_front();
     --budget_->waiting;
-    counts_->uncovered_bytes += Forget(next.offset);
+    Skip(next.offset);
     fragment->offset = next.offset;
     fragment->bytes = Gather(next.offset, next.end);
     counts_->missing_bytes += next.end - next.offset - fragment->bytes.size();
@@ -137,7 +171,7 @@ bool AuxQueue::TakeChunk(Fragment* chunk) {
 
 void AuxQueue::DropRest() {
   Forget(taken_end_);
-  counts_->uncovered_bytes += Forget(UINT64_MAX);
+  Skip(UINT64_MAX);
 }
 
 }  // namespace ptarmigan::internal

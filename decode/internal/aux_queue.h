@@ -5,8 +5,9 @@
 //   fragments  ├────┤├─────┤    ├──────────────────┤├──┤
 //   becomes     ready  ready ▲uncovered  ready ▲missing
 //
-// Both come in ascending order of offset; what was passed is not looked for again. Bytes that do not outlive the call
-// are copied, within a bound that all queues share. Not thread-safe.
+// Both come in ascending order of offset; what was passed is not looked for again. perf fills each chunk up to a
+// multiple of 8 bytes: zeros at a chunk's end that no fragment covers are no part of the stream. Bytes that do not
+// outlive the call are copied, within a bound that all queues share. Not thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -28,6 +29,7 @@ class AuxQueue {
     size_t waiting = 0;
   };
   struct Counts {
+    uint64_t filling_bytes = 0;    // perf's, at the end of chunks
     uint64_t uncovered_bytes = 0;  // of no fragment
     uint64_t refused_bytes = 0;    // beyond the budget
     uint64_t missing_bytes = 0;    // of fragments, without bytes
@@ -71,8 +73,13 @@ class AuxQueue {
   };
 
   bool Extend(Bytes bytes);
-  // Forgets bytes before `offset` and returns how many they were.
-  uint64_t Forget(uint64_t offset);
+  // Takes perf's filling off the last piece if the next one begins at `offset`, inside of it.
+  void CutFilling(uint64_t offset);
+  // Forgets bytes before `offset` that were handed out.
+  void Forget(uint64_t offset);
+  // Forgets bytes before `offset` that were not, and counts them.
+  void Skip(uint64_t offset);
+  bool EndsInFilling(const Piece& piece) const;
   void PopPiece();
   Bytes Gather(uint64_t offset, uint64_t end);
 

@@ -9,11 +9,11 @@ namespace {
 
 std::string Table(EventSource& source, EventKind kind) {
   std::string text;
-  const Status status = WriteEventTable(source, kind, [&text](std::string_view piece) {
+  const auto losses = WriteEventTable(source, {.kind = kind}, [&text](std::string_view piece) {
     text += piece;
     return OkStatus();
   });
-  EXPECT_TRUE(status.has_value());
+  EXPECT_TRUE(losses.has_value());
   return text;
 }
 
@@ -61,11 +61,11 @@ TEST(EventTable, PrintsOneLinePerBranchNewestFirst) {
 TEST(EventTable, StopsWhenTheOutputFails) {
   ScriptedEventSource source;
   source.AddEvent("cpu-clock", kPerfTypeSoftware, 0);
-  const Status status = WriteEventTable(source, EventKind::kSample, [](std::string_view) {
+  const auto losses = WriteEventTable(source, {.kind = EventKind::kSample}, [](std::string_view) {
     return Status(Error{ErrorCode::kIo, "full"});
   });
-  ASSERT_FALSE(status.has_value());
-  EXPECT_EQ(status.error().code, ErrorCode::kIo);
+  ASSERT_FALSE(losses.has_value());
+  EXPECT_EQ(losses.error().code, ErrorCode::kIo);
 }
 
 }  // namespace
