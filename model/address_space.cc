@@ -4,6 +4,8 @@
 #include <atomic>
 #include <utility>
 
+#include "base/hash.h"
+
 namespace ptarmigan {
 namespace {
 
@@ -53,8 +55,16 @@ std::string BuildIdPath(const std::string& path, CodeObject::Kind kind) {
 
 ObjectTable::ObjectTable() = default;
 
+bool ObjectTable::RecentObject::IsOf(const MmapEvent& event) const {
+  return object != nullptr && object->path == event.path && build_id == event.build_id &&
+         object->inode == event.inode && object->device_major == event.device_major &&
+         object->device_minor == event.device_minor;
+}
+
 CodeObject* ObjectTable::Intern(const MmapEvent& event) {
   const bool kernel_side = IsKernelSide(event.cpumode, event.pid);
+  RecentObject& recent = recent_[HashBytes64(AsBytes(event.path)) % kRecentObjects];
+  if (!kernel_side && recent.IsOf(event)) return recent.object;
   const CodeObject::Kind kind = ClassifyPath(event.path, kernel_side);
   Key key{.path = event.path, .build_id = event.build_id, .inode = 0, .device = 0, .pid = 0};
   if (key.build_id.empty()) {
@@ -83,6 +93,8 @@ CodeObject* ObjectTable::Intern(const MmapEvent& event) {
     object->first_start = event.start;
     object->first_offset = event.file_offset;
   }
+  // (Anonymous memory is its process's own.)
+  if (!kernel_side && kind != CodeObject::Kind::kAnonymous) recent = {object, event.build_id};
   return object;
 }
 
@@ -127,6 +139,7 @@ size_t ObjectTable::AssignBuildId(std::string_view path, const BuildId& build_id
 
 void ObjectTable::RememberBuildId(const std::string& path, const BuildId& build_id) {
   known_build_ids_[path] = build_id;
+  recent_ = {};
 }
 
 AddressSpace::AddressSpace()

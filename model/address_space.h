@@ -78,7 +78,16 @@ class ObjectTable {
     int32_t pid;
     auto operator<=>(const Key&) const = default;
   };
+  // Files mapped lately, by path: every process maps the same few again.
+  static constexpr size_t kRecentObjects = 64;
+  struct RecentObject {
+    CodeObject* object = nullptr;
+    BuildId build_id;  // as the event had it
+
+    bool IsOf(const MmapEvent& event) const;
+  };
   std::deque<CodeObject> objects_;  // stable addresses
+  std::array<RecentObject, kRecentObjects> recent_;
   std::map<Key, CodeObject*> by_key_;
   std::map<CpuMode, CodeObject*> unmapped_;
   std::unordered_map<std::string, BuildId> known_build_ids_;

@@ -12,6 +12,9 @@
 namespace ptarmigan::internal {
 namespace {
 
+// Places between asking for memory and reading it.
+constexpr size_t kAhead = 8;
+
 // What pprof calls the column of an event.
 std::pair<std::string, std::string> SampleTypeOf(const EventColumn& column, bool cpu_taken) {
   if (column.is_clock && !cpu_taken) return {"cpu", "nanoseconds"};
@@ -48,11 +51,18 @@ class Assembly {
     const std::vector<NamedPlace>& places = resolver_.places();
     const std::span lines(resolver_.lines());
     locations_.reserve(places.size());
+    builder_.profile().locations.reserve(places.size());
+    builder_.profile().lines.reserve(lines.size());
     // Two places can be one address (an object that was recorded under two names). An address of JIT code can hold
     // different code by turns.
     CompactIndex by_address;
     by_address.Reserve(places.size());
+    const auto key_of = [&](size_t i) {
+      return CompactIndex::Key{places[i].address,
+                               mappings_[input_.table.places()[i].object->index]};
+    };
     for (size_t i = 0; i < places.size(); ++i) {
+      if (i + kAhead < places.size()) by_address.Prefetch(key_of(i + kAhead));
       const CodeObject& object = *input_.table.places()[i].object;
       const auto lines_of_it = lines.subspan(places[i].lines_begin, places[i].lines_count);
       Profile::Location location;
@@ -63,7 +73,7 @@ class Assembly {
         continue;
       }
       const auto next = static_cast<LocationId>(builder_.profile().locations.size());
-      const LocationId id = by_address.FindOrInsert({location.address, location.mapping}, next);
+      const LocationId id = by_address.FindOrInsert(key_of(i), next);
       if (id == next) builder_.AppendLocation(location, lines_of_it);
       locations_.push_back(id);
     }

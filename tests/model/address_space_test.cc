@@ -2,6 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <cstddef>
+#include <map>
+#include <string>
+#include <tuple>
+#include <utility>
+
 namespace ptarmigan {
 namespace {
 
@@ -149,6 +155,40 @@ TEST(ObjectTable, TellsApartAReplacedFile) {
   const CodeObject* before = objects.Intern(event);
   event.inode = 6;
   EXPECT_NE(objects.Intern(event), before);
+}
+
+TEST(ObjectTable, FindsTheSameObjectsInWhateverOrderFilesAreMapped) {
+  // More files than are remembered as mapped lately; each in two versions, by build id and by inode.
+  ObjectTable objects;
+  std::map<std::tuple<int, int, int>, const CodeObject*> expected;
+  for (int turn = 0; turn < 3; ++turn) {
+    for (int file = 0; file < 200; ++file) {
+      for (const int version : {0, 1, 0}) {
+        for (const int with_id : {0, 1}) {
+          MmapEvent event = Mmap(turn + 1, 0x1000, 0x1000, 0, "/lib/" + std::to_string(file));
+          event.inode = static_cast<uint64_t>(version);
+          const auto byte = static_cast<std::byte>(version + 1);
+          if (with_id != 0) event.build_id = BuildId({&byte, 1});
+          const CodeObject* object = objects.Intern(event);
+          const auto [at, is_new] = expected.emplace(std::tuple(file, version, with_id), object);
+          ASSERT_EQ(at->second, object);
+        }
+      }
+    }
+  }
+  EXPECT_EQ(objects.objects().size(), expected.size());
+}
+
+TEST(ObjectTable, AFileMappedBeforeItsBuildIdBecameKnownIsAnotherObject) {
+  ObjectTable objects;
+  const MmapEvent event = Mmap(1, 0x1000, 0x1000, 0, "/lib/a.so");
+  const CodeObject* before = objects.Intern(event);
+  const std::byte byte{1};
+  objects.RememberBuildId("/lib/a.so", BuildId({&byte, 1}));
+  const CodeObject* after = objects.Intern(event);
+  EXPECT_NE(after, before);
+  EXPECT_EQ(objects.Intern(event), after);
+  EXPECT_FALSE(after->build_id.empty());
 }
 
 MmapEvent MmapAt(uint64_t time_ns, uint64_t start, std::string path) {
