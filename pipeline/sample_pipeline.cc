@@ -18,6 +18,7 @@
 #include "pipeline/internal/place_resolver.h"
 #include "pipeline/internal/profile_assembly.h"
 #include "pipeline/internal/sample_labels.h"
+#include "pipeline/internal/stack_counter.h"
 #include "pipeline/internal/stack_finder.h"
 #include "pipeline/internal/stack_table.h"
 #include "pipeline/internal/user_unwinder.h"
@@ -31,16 +32,12 @@ using internal::FoundPlace;
 using internal::StackFinder;
 using internal::StackTable;
 
-// A sample of the batch whose rows are not written yet.
+// A sample of the batch that is not counted yet.
 struct PendingSample {
   StackFinder::Stack stack;
-  Hash128 hash;  // of the stack's places, where it is new
-  uint32_t places_begin = 0;
-  uint32_t places_count = 0;
   LabelSetId labels = 0;
   uint32_t event = 0;
   uint64_t period = 0;
-  uint32_t row = 0;
   bool is_memory = false;  // memory_of_batch_ has more
 };
 
@@ -61,7 +58,9 @@ class SamplePipeline::Impl final : public SpeRecordSink {
         resolver_(symbolizer, !description.build_ids_follow),
         numbers_(table_, resolver_, symbolizer, hints_),
         finder_(description, processes_, unwinder_, numbers_),
-        memory_decoder_(description) {
+        memory_decoder_(description),
+        // (The bound is looked at with every sample.)
+        counter_(table_, memory_, /*in_background=*/options.memory_bytes_max == 0) {
     spe_.SetSink(this);
     table_.Reserve(description.records_bytes);
     for (const BuildIdEvent& id : description.build_ids) {
@@ -83,7 +82,7 @@ class SamplePipeline::Impl final : public SpeRecordSink {
 
  private:
   bool Admit(uint32_t event, uint64_t period, const RecordIdentity& identity);
-  void WriteBatch();
+  void CountBatch();
   EventColumn& ColumnOf(uint32_t event);
   void UseKernelOnce();
   bool AddJitDump(int32_t pid, const std::string& path);
@@ -101,11 +100,11 @@ class SamplePipeline::Impl final : public SpeRecordSink {
   StackFinder finder_;
   MemoryDecoder memory_decoder_;
   internal::MemoryTable memory_;
+  internal::StackCounter counter_;
   std::vector<EventColumn> columns_;
   std::array<PendingSample, StackFinder::kBatchSamples> batch_;
   std::array<MemSample, StackFinder::kBatchSamples> memory_of_batch_;
   uint32_t batch_count_ = 0;
-  std::vector<uint32_t> places_;  // of the batch's new stacks
   bool kernel_used_ = false;
   std::vector<std::pair<int32_t, std::string>> jit_dumps_of_live_;  // pid, path: read at the end
   uint64_t first_ns_ = 0;
@@ -153,7 +152,7 @@ void SamplePipeline::Impl::OnSample(const CapturedSample& sample) {
   const auto [process, thread] = processes_.FindTask(sample.identity.pid, sample.identity.tid);
   PendingSample& pending = batch_[batch_count_];
   pending.is_memory = memory != nullptr;
-  pending.stack = finder_.Find(sample, process, batch_count_);
+  pending.stack = finder_.Find(sample, process);
   ++samples_by_stack_end_[static_cast<size_t>(pending.stack.end)];
   pending.labels = labels_.Find({.identity = sample.identity,
                                  .process = process,
@@ -165,7 +164,7 @@ void SamplePipeline::Impl::OnSample(const CapturedSample& sample) {
                                  .memory = memory});
   pending.event = sample.event;
   pending.period = sample.period;
-  if (++batch_count_ == batch_.size()) WriteBatch();
+  if (++batch_count_ == batch_.size()) CountBatch();
 }
 
 // The records of a trace come later than what stood around them, and have no stack: flat by pc.
@@ -190,11 +189,10 @@ void SamplePipeline::Impl::OnSpeRecord(const SpeRecord& record, const SpeOrigin&
           : FoundPlace{processes_.objects().Unmapped(memory.cpumode), memory.ip.value};
   const StackEnd end = mapping != nullptr ? StackEnd::kComplete : StackEnd::kNoMapping;
   ++samples_by_stack_end_[static_cast<size_t>(end)];
-  const uint32_t place = numbers_.NumberOf(found, time_ns);
-  const uint32_t stack = table_.InternStack({&place, 1});
+  counter_.places()->push_back(numbers_.NumberOf(found, time_ns));
   const LabelSetId labels = labels_.Find(
       {.identity = identity, .process = process, .thread = thread, .end = end, .memory = &memory});
-  memory_.Add(table_.Add(stack, labels, event, period), place, memory);
+  counter_.Add({.labels = labels, .event = event, .period = period}, &memory);
 }
 
 void SamplePipeline::Impl::OnOther(const OtherRecord& record) {
@@ -202,45 +200,16 @@ void SamplePipeline::Impl::OnOther(const OtherRecord& record) {
   if (spe_.active()) processes_.KeepHistory();
 }
 
-// Every look-up in the table waits for memory. So each loop asks for what the next one needs.
-void SamplePipeline::Impl::WriteBatch() {
-  const auto batch = std::span(batch_).first(batch_count_);
-  const auto places_of = [this](const PendingSample& sample) {
-    return std::span<const uint32_t>(places_).subspan(sample.places_begin, sample.places_count);
-  };
-  const auto is_new = [](const PendingSample& sample) {
-    return sample.stack.id == StackFinder::kNewStack && sample.stack.same_as == StackFinder::kNone;
-  };
-  places_.clear();
-  for (PendingSample& sample : batch) {
-    if (!is_new(sample)) {
-      table_.PrefetchRow(sample.stack.likely_row);
-      continue;
-    }
-    sample.places_begin = static_cast<uint32_t>(places_.size());
-    finder_.Number(sample.stack, &places_);
-    sample.places_count = static_cast<uint32_t>(places_.size()) - sample.places_begin;
-    sample.hash = table_.HashOf(places_of(sample));
-  }
-  for (PendingSample& sample : batch) {
-    if (is_new(sample)) {
-      sample.stack.id = table_.InternStack(places_of(sample), sample.hash);
-      table_.PrefetchStack(sample.stack.id);
-    } else if (sample.stack.id == StackFinder::kNewStack) {
-      sample.stack.id = batch[sample.stack.same_as].stack.id;
-    }
-  }
-  for (const PendingSample& sample : batch) table_.PrefetchFirstRow(sample.stack.id);
-  for (uint32_t index = 0; index < batch.size(); ++index) {
-    PendingSample& sample = batch[index];
-    const uint32_t same_as = sample.stack.same_as;
-    sample.row =
-        table_.Add(sample.stack.id, sample.labels, sample.event, sample.period,
-                   same_as == StackFinder::kNone ? sample.stack.likely_row : batch[same_as].row);
-    finder_.Remember(sample.stack, index, sample.stack.id, sample.row);
-    if (sample.is_memory) {
-      memory_.Add(sample.row, table_.Leaf(sample.stack.id), memory_of_batch_[index]);
-    }
+void SamplePipeline::Impl::CountBatch() {
+  for (uint32_t index = 0; index < batch_count_; ++index) {
+    const PendingSample& sample = batch_[index];
+    if (!sample.stack.is_known) finder_.Number(sample.stack, counter_.places());
+    counter_.Add({.chain = sample.stack.chain,
+                  .is_known = sample.stack.is_known,
+                  .labels = sample.labels,
+                  .event = sample.event,
+                  .period = sample.period},
+                 sample.is_memory ? &memory_of_batch_[index] : nullptr);
   }
   batch_count_ = 0;
   finder_.StartBatch();
@@ -350,8 +319,9 @@ Profile SamplePipeline::Impl::Finish(const LossLedger& source_losses) {
   if (!description_.events.empty()) {
     ColumnOf(static_cast<uint32_t>(description_.events.size() - 1));
   }
-  WriteBatch();
+  CountBatch();
   spe_.Finish();
+  counter_.Finish();
   const Profile labels = labels_.Finish();
   table_.Seal();
   for (const auto& [pid, path] : jit_dumps_of_live_) AddJitDump(pid, path);

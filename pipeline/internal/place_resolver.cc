@@ -20,63 +20,26 @@ bool IsKernelSide(const CodeObject& object) {
 }  // namespace
 
 PlaceResolver::PlaceResolver(Symbolizer& symbolizer, bool in_background)
-    : symbolizer_(symbolizer), in_background_(in_background) {}
-
-PlaceResolver::~PlaceResolver() {
-  if (!thread_.joinable()) return;
-  {
-    const std::lock_guard lock(mutex_);
-    waiting_.clear();
-    ending_ = true;
-  }
-  changed_.notify_all();
-  thread_.join();
-}
+    : symbolizer_(symbolizer),
+      in_background_(in_background),
+      worker_(kBatchesMax, [this](Batch& batch) { Resolve(batch); }) {}
 
 void PlaceResolver::Add(uint32_t index, const Place& place, const LoadHints& hints) {
   Batch& batch = place.object->kind == CodeObject::Kind::kAnonymous ? anonymous_ : filling_;
   batch.push_back({index, place, hints});
   if (!in_background_ || filling_.size() < kBatchPlaces) return;
-  if (!thread_.joinable()) thread_ = std::thread([this] { Work(); });
-  {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return waiting_.size() < kBatchesMax; });
-    waiting_.push_back(std::move(filling_));
-  }
-  changed_.notify_all();
+  worker_.Give(&filling_);
   filling_.clear();
   filling_.reserve(kBatchPlaces);
 }
 
 void PlaceResolver::Finish() {
-  if (thread_.joinable()) {
-    {
-      const std::lock_guard lock(mutex_);
-      ending_ = true;
-    }
-    changed_.notify_all();
-    thread_.join();
-  }
+  worker_.Finish();
   Resolve(filling_);
   Resolve(anonymous_);
   filling_ = Batch();
   anonymous_ = Batch();
   for (const uint32_t index : object_order_) DescribeMapping(&objects_[index]);
-}
-
-void PlaceResolver::Work() {
-  for (;;) {
-    Batch batch;
-    {
-      std::unique_lock lock(mutex_);
-      changed_.wait(lock, [this] { return ending_ || !waiting_.empty(); });
-      if (waiting_.empty()) return;
-      batch = std::move(waiting_.front());
-      waiting_.pop_front();
-    }
-    changed_.notify_all();
-    Resolve(batch);
-  }
 }
 
 void PlaceResolver::Resolve(const Batch& batch) {

@@ -12,17 +12,14 @@
 
 #include <absl/container/flat_hash_map.h>
 
-#include <condition_variable>
 #include <cstdint>
-#include <deque>
 #include <memory>
-#include <mutex>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include "model/address_space.h"
 #include "model/profile_builder.h"
+#include "pipeline/internal/batch_worker.h"
 #include "pipeline/internal/stack_table.h"
 #include "symbolize/symbolizer.h"
 
@@ -60,7 +57,6 @@ class PlaceResolver {
 
   // With `in_background` false everything happens in Finish: for sources that bring build ids at their end.
   PlaceResolver(Symbolizer& symbolizer, bool in_background);
-  ~PlaceResolver();
   PlaceResolver(const PlaceResolver&) = delete;
   PlaceResolver& operator=(const PlaceResolver&) = delete;
 
@@ -85,7 +81,6 @@ class PlaceResolver {
   };
   using Batch = std::vector<Request>;
 
-  void Work();
   void Resolve(const Batch& batch);
   void LoadNewObjects(const Batch& batch);
   void DescribeMapping(NamedObject* object);
@@ -99,12 +94,6 @@ class PlaceResolver {
   const bool in_background_;
   Batch filling_;
   Batch anonymous_;
-
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<Batch> waiting_;
-  bool ending_ = false;
-  std::thread thread_;
 
   // Owned by the resolver thread until Finish has joined it.
   std::vector<NamedPlace> named_;
@@ -123,6 +112,7 @@ class PlaceResolver {
   uint64_t last_key_ = 0;
   FunctionId last_function_ = 0;
   SourceFrame texts_;
+  BatchWorker<Batch> worker_;
 };
 
 }  // namespace ptarmigan::internal

@@ -29,8 +29,7 @@ CpuMode ModeOfMarker(uint64_t marker) {
 
 }  // namespace
 
-StackFinder::Stack StackFinder::Find(const CapturedSample& sample, Process& process,
-                                     uint32_t index) {
+StackFinder::Stack StackFinder::Find(const CapturedSample& sample, Process& process) {
   last_mapping_ = nullptr;
   last_mode_ = CpuMode::kUnknown;
   last_space_ = 0;
@@ -43,7 +42,7 @@ StackFinder::Stack StackFinder::Find(const CapturedSample& sample, Process& proc
   if (unwinder_.CanUnwind(sample)) {
     FindByUnwinding(sample, process);
   } else if (sample.has_chain && !(sample.has_branches && unwinder_.IsLbrCallStack(sample.event))) {
-    FindByKernelChain(sample, process, index);
+    FindByKernelChain(sample, process);
   } else {
     FindByChain(sample, process);
   }
@@ -73,20 +72,10 @@ void StackFinder::Number(const Stack& stack, std::vector<uint32_t>* places) {
   recent.assign(places->end() - static_cast<ptrdiff_t>(callers), places->end());
 }
 
-void StackFinder::Remember(const Stack& stack, uint32_t index, uint32_t id, uint32_t row) {
-  if (stack.chain == kNone) return;
-  CachedChain& cached = chains_[stack.chain];
-  // Another chain may have taken the slot since.
-  if (cached.batch != batch_ || cached.index != index) return;
-  cached.stack = id;
-  cached.row = row;
-}
-
 void StackFinder::StartBatch() {
   found_end_ = 0;
   waiting_.clear();
   next_waiting_ = 0;
-  ++batch_;
 }
 
 void StackFinder::FindByUnwinding(const CapturedSample& sample, Process& process) {
@@ -115,8 +104,7 @@ void StackFinder::FindByChain(const CapturedSample& sample, Process& process) {
   }
 }
 
-void StackFinder::FindByKernelChain(const CapturedSample& sample, Process& process,
-                                    uint32_t index) {
+void StackFinder::FindByKernelChain(const CapturedSample& sample, Process& process) {
   // The same addresses in the same address spaces give the same stack.
   // (Unless a JIT compiler moves code about: then time is part of the place.)
   const uint64_t time_ns = numbers_.AreToldApartByTime(process.pid) ? stack_.time_ns : 0;
@@ -130,20 +118,15 @@ void StackFinder::FindByKernelChain(const CapturedSample& sample, Process& proce
   const Hash128 hash = HashBytes128(std::as_bytes(std::span(sample.chain)));
   const uint64_t key = hash.low ^ spaces_hash;
   const auto key_high = static_cast<uint32_t>(hash.high);
-  stack_.chain = static_cast<uint32_t>(key % kChainSlots);
+  stack_.chain = static_cast<uint32_t>(key % StackCounter::kChains);
   CachedChain& cached = chains_[stack_.chain];
-  const bool is_known = cached.stack != kNewStack || cached.batch == batch_;
-  if (!is_known || cached.key != key || cached.key_high != key_high) {
+  stack_.is_known = cached.is_used && cached.key == key && cached.key_high == key_high;
+  if (!stack_.is_known) {
     cached = {.key = key,
               .key_high = key_high,
-              .batch = batch_,
-              .index = index,
+              .is_used = true,
               .end = AppendChain(sample, process, /*kernel_only=*/false)};
-  } else if (cached.stack == kNewStack) {
-    stack_.same_as = cached.index;
   }
-  stack_.id = cached.stack;
-  stack_.likely_row = cached.row;
   stack_.origin = StackOrigin::kKernelChain;
   stack_.end = cached.end;
 }

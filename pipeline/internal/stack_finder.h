@@ -5,7 +5,7 @@
 // Samples are worked on in batches. Looking up places and stacks is waiting for memory; so Find does what depends on the
 // moment of the sample and asks for the memory that Number will need, and Number comes when the batch is full.
 //
-//   Find, Find, ... Find   |   Number, Number, ... Number   |   Remember, ...   |   StartBatch
+//   Find, Find, ... Find   |   Number, Number, ... Number   |   StartBatch
 #pragma once
 
 #include <array>
@@ -19,7 +19,7 @@
 #include "model/stack.h"
 #include "pipeline/internal/known_places.h"
 #include "pipeline/internal/place_numbers.h"
-#include "pipeline/internal/stack_table.h"
+#include "pipeline/internal/stack_counter.h"
 #include "pipeline/internal/user_unwinder.h"
 
 namespace ptarmigan::internal {
@@ -27,14 +27,12 @@ namespace ptarmigan::internal {
 class StackFinder {
  public:
   static constexpr size_t kBatchSamples = 16;
-  static constexpr uint32_t kNewStack = UINT32_MAX;
   static constexpr uint32_t kNone = UINT32_MAX;
 
   // A sample's stack, as far as it is known before Number.
   struct Stack {
-    uint32_t id = kNewStack;                   // in the StackTable
-    uint32_t likely_row = StackTable::kNoRow;  // where it was counted last, under whatever labels
-    uint32_t same_as = kNone;                  // the stack is that of this sample of the batch
+    uint32_t chain = StackCounter::kNoChain;  // where the StackCounter remembers it
+    bool is_known = false;  // it is what was found last for `chain`, and has no places of its own
     StackOrigin origin = StackOrigin::kNone;
     StackEnd end = StackEnd::kComplete;
 
@@ -45,7 +43,6 @@ class StackFinder {
     uint32_t callers_count = 0;  // of those, the outermost that later samples may share
     uint32_t shared_count = 0;   // further callers, which are those of the sample before
     uint32_t recent = kNone;     // whose callers they are and become
-    uint32_t chain = kNone;      // slot in which to remember the stack
     uint64_t time_ns = 0;
   };
 
@@ -54,18 +51,12 @@ class StackFinder {
               UserUnwinder& unwinder, PlaceNumbers& numbers)
       : description_(description), processes_(processes), unwinder_(unwinder), numbers_(numbers) {}
 
-  // `sample` number `index` of the batch.
-  Stack Find(const CapturedSample& sample, Process& process, uint32_t index);
-  // Appends the numbers of a stack without id, leaf first. Each of the batch once, in their order.
+  Stack Find(const CapturedSample& sample, Process& process);
+  // Appends the numbers of a stack that is not known, leaf first. Each of the batch once, in their order.
   void Number(const Stack& stack, std::vector<uint32_t>* places);
-  // Where the stack of sample `index` stands, and the row in which it was counted.
-  void Remember(const Stack& stack, uint32_t index, uint32_t id, uint32_t row);
   void StartBatch();
 
  private:
-  // Kernel-made chains that are remembered: each has one slot, which the last one takes. Small enough to stay in the
-  // processor's cache: what repeats repeats soon.
-  static constexpr size_t kChainSlots = size_t{1} << 13;
   // Threads whose last callers are remembered.
   static constexpr size_t kRecentCallers = 64;
 
@@ -73,10 +64,7 @@ class StackFinder {
   struct CachedChain {
     uint64_t key = 0;
     uint32_t key_high = 0;
-    uint32_t stack = kNewStack;
-    uint32_t row = StackTable::kNoRow;
-    uint32_t batch = 0;  // until the stack has an id: it is that of this sample
-    uint32_t index = 0;
+    bool is_used = false;
     StackEnd end = StackEnd::kComplete;
   };
   // The return addresses in user code of one sample, as recorded, and their places.
@@ -99,7 +87,7 @@ class StackFinder {
 
   void FindByUnwinding(const CapturedSample& sample, Process& process);
   void FindByChain(const CapturedSample& sample, Process& process);
-  void FindByKernelChain(const CapturedSample& sample, Process& process, uint32_t index);
+  void FindByKernelChain(const CapturedSample& sample, Process& process);
   // Appends the places of the chain, or of its kernel part; returns how it ended.
   StackEnd AppendChain(const CapturedSample& sample, Process& process, bool kernel_only);
   // How many of the outermost return addresses are those of the thread's sample before: calls deep down leave the
@@ -132,12 +120,13 @@ class StackFinder {
   std::vector<Waiting> waiting_;  // in the order of the frames
   size_t next_waiting_ = 0;
   size_t told_apart_ = 0;  // processes, as known_ knows it
-  uint32_t batch_ = 1;
   // Where AppendPlace found its last address in this sample.
   const CodeMapping* last_mapping_ = nullptr;
   CpuMode last_mode_ = CpuMode::kUnknown;
   uint32_t last_space_ = 0;  // KnownSpace of last_mode_
-  std::vector<CachedChain> chains_ = std::vector<CachedChain>(kChainSlots);
+  // Kernel-made chains that are remembered: each has one slot, which the last one takes. Small enough to stay in the
+  // processor's cache: what repeats repeats soon.
+  std::vector<CachedChain> chains_ = std::vector<CachedChain>(StackCounter::kChains);
   std::array<RecentCallers, kRecentCallers> recent_callers_;
 };
 

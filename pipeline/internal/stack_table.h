@@ -1,6 +1,8 @@
 // StackTable: what the pipeline aggregates while samples arrive, before anything is symbolized: places in code,
 // stacks of places, and rows (stack, labels, event) with their sums. Everything distinct is held once; nothing
 // here grows with the number of samples.
+//
+// One thread may add places while another adds stacks and rows; nobody reads what another adds meanwhile.
 #pragma once
 
 #include <cstdint>
@@ -92,10 +94,13 @@ class StackTable {
     uint32_t first_row = kNoRow;
   };
 
+  static constexpr size_t kCacheLineBytes = 64;
+
   LargeVector<Place> places_;
   CompactIndex place_index_;    // (position, object)
   CompactIndex variant_index_;  // (hash of position and variant, object)
-  LargeVector<uint32_t> frames_;
+  // What the other thread changes stands in cache lines of its own.
+  alignas(kCacheLineBytes) LargeVector<uint32_t> frames_;
   LargeVector<StackEntry> stacks_;
   CompactIndex stack_index_;  // 96 bits of the frames' hash
   LargeVector<Row> rows_;
