@@ -301,6 +301,7 @@ ProcessTable::Task ProcessTable::FindTaskAt(int32_t pid, int32_t tid, uint64_t t
 
 void ProcessTable::Apply(const MmapEvent& event) {
   if (!event.executable) return;
+  ++changes_;
   CodeMapping mapping{.start = event.start,
                       .end = event.start + event.length_bytes,
                       .file_offset = event.file_offset,
@@ -335,6 +336,7 @@ void ProcessTable::Apply(const MmapEvent& event) {
 }
 
 void ProcessTable::Apply(const CommEvent& event) {
+  ++changes_;
   if (event.is_exec) {
     // exec: every mapping and every other thread is gone. The pid keeps its start time.
     Entry& old = FindEntry(event.pid);
@@ -350,6 +352,7 @@ void ProcessTable::Apply(const CommEvent& event) {
 }
 
 void ProcessTable::ApplyFork(const TaskEvent& event) {
+  ++changes_;
   const uint64_t time_ns = event.time_ns;
   if (event.pid == event.parent_pid) {
     const std::string comm = FindThread(event.parent_pid, event.parent_tid).comm;
@@ -392,6 +395,7 @@ void ProcessTable::ApplyExit(const TaskEvent& event) {
 }
 
 void ProcessTable::Apply(const KsymbolEvent& event) {
+  ++changes_;
   constexpr uint16_t kTypeBpf = 1;
   const VirtAddr end = event.start + event.length_bytes;
   if (event.unregister) {

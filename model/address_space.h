@@ -190,6 +190,8 @@ class ProcessTable {
   // The task that had these ids at a moment that may have passed (its thread as it is called now).
   Task FindTaskAt(int32_t pid, int32_t tid, uint64_t time_ns);
   AddressSpace& kernel() { return kernel_; }
+  // Moves on with every event that can change what FindTaskAt or LookupAt answer.
+  uint64_t changes() const { return changes_; }
   ObjectTable& objects() { return objects_; }
   const ObjectTable& objects() const { return objects_; }
 
@@ -225,6 +227,7 @@ class ProcessTable {
   std::deque<std::pair<int32_t, uint64_t>> exited_;  // pid, life
   uint64_t lives_ = 0;
   uint64_t thread_versions_ = 0;
+  uint64_t changes_ = 0;
   bool keep_history_ = false;
 };
 

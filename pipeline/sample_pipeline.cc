@@ -18,6 +18,7 @@
 #include "pipeline/internal/place_resolver.h"
 #include "pipeline/internal/profile_assembly.h"
 #include "pipeline/internal/sample_labels.h"
+#include "pipeline/internal/spe_aggregator.h"
 #include "pipeline/internal/stack_counter.h"
 #include "pipeline/internal/stack_finder.h"
 #include "pipeline/internal/stack_table.h"
@@ -28,7 +29,6 @@ namespace ptarmigan {
 namespace {
 
 using internal::EventColumn;
-using internal::FoundPlace;
 using internal::StackFinder;
 using internal::StackTable;
 
@@ -59,6 +59,7 @@ class SamplePipeline::Impl final : public SpeRecordSink {
         numbers_(table_, resolver_, symbolizer, hints_),
         finder_(description, processes_, unwinder_, numbers_),
         memory_decoder_(description),
+        spe_records_(processes_, numbers_, labels_, options.label_cpu),
         // (The bound is looked at with every sample.)
         counter_(table_, memory_, /*in_background=*/options.memory_bytes_max == 0) {
     spe_.SetSink(this);
@@ -82,6 +83,7 @@ class SamplePipeline::Impl final : public SpeRecordSink {
 
  private:
   bool Admit(uint32_t event, uint64_t period, const RecordIdentity& identity);
+  uint64_t MemoryBytes() const { return table_.MemoryBytes() + spe_records_.MemoryBytes(); }
   void CountBatch();
   EventColumn& ColumnOf(uint32_t event);
   void UseKernelOnce();
@@ -99,6 +101,7 @@ class SamplePipeline::Impl final : public SpeRecordSink {
   internal::PlaceNumbers numbers_;
   StackFinder finder_;
   MemoryDecoder memory_decoder_;
+  internal::SpeAggregator spe_records_;
   internal::MemoryTable memory_;
   internal::StackCounter counter_;
   std::vector<EventColumn> columns_;
@@ -135,7 +138,7 @@ bool SamplePipeline::Impl::Admit(uint32_t event, uint64_t period, const RecordId
     losses_.Lose(LossStage::kFilter, LossReason::kDummyEvent);
     return false;
   }
-  if (options_.memory_bytes_max > 0 && table_.MemoryBytes() > options_.memory_bytes_max) {
+  if (options_.memory_bytes_max > 0 && MemoryBytes() > options_.memory_bytes_max) {
     losses_.Lose(LossStage::kBuild, LossReason::kLimit);
     return false;
   }
@@ -169,8 +172,6 @@ void SamplePipeline::Impl::OnSample(const CapturedSample& sample) {
 
 // The records of a trace come later than what stood around them, and have no stack: flat by pc.
 void SamplePipeline::Impl::OnSpeRecord(const SpeRecord& record, const SpeOrigin& origin) {
-  const MemSample memory = ToMemSample(record, origin);
-  const RecordIdentity& identity = memory.identity;
   const uint64_t period =
       origin.event < description_.events.size()
           ? std::max<uint64_t>(description_.events[origin.event].attr.sample_period, 1)
@@ -178,21 +179,10 @@ void SamplePipeline::Impl::OnSpeRecord(const SpeRecord& record, const SpeOrigin&
   const uint32_t event = origin.event != SpeOrigin::kNoEvent
                              ? origin.event
                              : static_cast<uint32_t>(description_.events.size());
-  if (!Admit(event, period, identity)) return;
+  if (!Admit(event, period, origin.identity)) return;
   losses_.Keep();
-  const uint64_t time_ns = identity.has_time ? identity.time_ns : UINT64_MAX;
-  const auto [process, thread] = processes_.FindTaskAt(identity.pid, identity.tid, time_ns);
-  const CodeMapping* mapping = processes_.LookupAt(process, memory.ip, memory.cpumode, time_ns);
-  const FoundPlace found =
-      mapping != nullptr
-          ? internal::PlaceIn(*mapping, memory.ip)
-          : FoundPlace{processes_.objects().Unmapped(memory.cpumode), memory.ip.value};
-  const StackEnd end = mapping != nullptr ? StackEnd::kComplete : StackEnd::kNoMapping;
+  const StackEnd end = spe_records_.Add(record, origin, event, period);
   ++samples_by_stack_end_[static_cast<size_t>(end)];
-  counter_.places()->push_back(numbers_.NumberOf(found, time_ns));
-  const LabelSetId labels = labels_.Find(
-      {.identity = identity, .process = process, .thread = thread, .end = end, .memory = &memory});
-  counter_.Add({.labels = labels, .event = event, .period = period}, &memory);
 }
 
 void SamplePipeline::Impl::OnOther(const OtherRecord& record) {
@@ -322,6 +312,7 @@ Profile SamplePipeline::Impl::Finish(const LossLedger& source_losses) {
   CountBatch();
   spe_.Finish();
   counter_.Finish();
+  spe_records_.Finish(&table_, &memory_);
   const Profile labels = labels_.Finish();
   table_.Seal();
   for (const auto& [pid, path] : jit_dumps_of_live_) AddJitDump(pid, path);

@@ -19,32 +19,46 @@ uint32_t RoundDown(uint32_t cycles) {
 }  // namespace
 
 void MemoryTable::Add(uint32_t row, uint32_t place, const MemSample& sample) {
-  if (row >= sums_.size()) sums_.resize(row + 1);
-  latencies_ |= sample.has_latency;
-  Sums& sums = sums_[row];
+  Sums sums = {};
   for (size_t i = 0; i < kMemLatencies; ++i) {
     const auto which = static_cast<MemLatency>(i);
     if (!sample.Has(which)) continue;
-    if (__builtin_add_overflow(sums[i], uint64_t{sample.latency[i]}, &sums[i])) {
-      sums[i] = UINT64_MAX;
-    }
-    if (place != StackTable::kNoPlace) {
-      CountLatency(place, which,
-                   static_cast<uint32_t>(std::min<uint64_t>(sample.latency[i], UINT32_MAX)));
-    }
+    sums[i] = sample.latency[i];
+    if (place != StackTable::kNoPlace) CountLatency(place, which, sample.latency[i]);
   }
-  const bool touches_memory =
-      sample.op == MemOp::kLoad || sample.op == MemOp::kStore || sample.op == MemOp::kLoadStore;
-  if (touches_memory && (sample.has_data_address || sample.has_physical_address)) AddToLine(sample);
+  AddSums(row, sample.has_latency, sums);
+  const bool loads = sample.op == MemOp::kLoad || sample.op == MemOp::kLoadStore;
+  const bool stores = sample.op == MemOp::kStore || sample.op == MemOp::kLoadStore;
+  if ((!loads && !stores) || (!sample.has_data_address && !sample.has_physical_address)) return;
+  // Two processes share memory at different virtual addresses; the physical one tells, where it is recorded.
+  const bool is_physical = sample.has_physical_address;
+  CountAccess({.loads = loads,
+               .stores = stores,
+               .is_physical = is_physical,
+               .address = is_physical ? sample.physical_address : sample.data_address.value,
+               .pid = sample.identity.pid,
+               .tid = sample.identity.tid,
+               .latency = sample.latency[static_cast<size_t>(MemLatency::kTotal)]});
 }
 
-void MemoryTable::CountLatency(uint32_t place, MemLatency which, uint32_t cycles) {
-  if (counts_.size() >= kExactCountsMax) cycles = RoundDown(cycles);
+void MemoryTable::AddSums(uint32_t row, uint8_t latencies, const Sums& sums) {
+  if (row >= sums_.size()) sums_.resize(row + 1);
+  latencies_ |= latencies;
+  for (size_t i = 0; i < kMemLatencies; ++i) {
+    uint64_t& sum = sums_[row][i];
+    if (__builtin_add_overflow(sum, sums[i], &sum)) sum = UINT64_MAX;
+  }
+}
+
+void MemoryTable::CountLatency(uint32_t place, MemLatency which, uint64_t cycles,
+                               uint64_t samples) {
+  auto counted = static_cast<uint32_t>(std::min<uint64_t>(cycles, UINT32_MAX));
+  if (counts_.size() >= kExactCountsMax) counted = RoundDown(counted);
   const auto next = static_cast<uint32_t>(counts_.size());
   const uint32_t found = count_index_.FindOrInsert(
-      {uint64_t{place} << 32 | cycles, static_cast<uint32_t>(which)}, next);
-  if (found == next) counts_.push_back({.place = place, .cycles = cycles, .which = which});
-  ++counts_[found].samples;
+      {uint64_t{place} << 32 | counted, static_cast<uint32_t>(which)}, next);
+  if (found == next) counts_.push_back({.place = place, .cycles = counted, .which = which});
+  counts_[found].samples += samples;
 }
 
 void MemoryTable::Threads::Add(int32_t tid) {
@@ -52,35 +66,60 @@ void MemoryTable::Threads::Add(int32_t tid) {
   if (count < kMax && std::ranges::find(known, tid) == known.end()) tids[count++] = tid;
 }
 
-void MemoryTable::AddToLine(const MemSample& sample) {
-  // Two processes share memory at different virtual addresses; the physical one tells, where it is recorded.
-  const bool is_physical = sample.has_physical_address;
-  const uint64_t address =
-      (is_physical ? sample.physical_address : sample.data_address.value) / kLineBytes * kLineBytes;
-  const auto space = is_physical ? UINT32_MAX : static_cast<uint32_t>(sample.identity.pid);
-  const auto next = static_cast<uint32_t>(lines_.size());
+void MemoryTable::Threads::Add(const Threads& others) {
+  for (const int32_t tid : std::span(others.tids).first(others.count)) Add(tid);
+}
+
+MemoryTable::Line* MemoryTable::FindLine(uint64_t address, uint32_t space, uint64_t accesses) {
   const CompactIndex::Key key{address, space};
-  // Nothing new enters a full table, but what it holds is found.
   if (lines_.size() == kLinesMax && !line_index_.Contains(key)) {
-    ++lines_not_counted_;
-    return;
+    lines_not_counted_ += accesses;
+    return nullptr;
   }
+  const auto next = static_cast<uint32_t>(lines_.size());
   const uint32_t found = line_index_.FindOrInsert(key, next);
   if (found == next) {
     Line& line = lines_.emplace_back();
     line.address = address;
-    line.is_physical = is_physical;
+    line.space = space;
   }
-  Line& line = lines_[found];
-  if (sample.op != MemOp::kLoad) {
-    line.writers.Add(sample.identity.tid);
-    ++line.stores;
+  return &lines_[found];
+}
+
+void MemoryTable::CountAccess(const Access& access) {
+  Line* line = FindLine(access.address / kLineBytes * kLineBytes,
+                        access.is_physical ? kPhysical : static_cast<uint32_t>(access.pid), 1);
+  if (line == nullptr) return;
+  if (access.stores) {
+    line->writers.Add(access.tid);
+    ++line->stores;
   }
-  if (sample.op != MemOp::kStore) {
-    line.readers.Add(sample.identity.tid);
-    ++line.loads;
-    line.latency_sum += sample.latency[static_cast<size_t>(MemLatency::kTotal)];
+  if (access.loads) {
+    line->readers.Add(access.tid);
+    ++line->loads;
+    line->latency_sum += access.latency;
   }
+}
+
+void MemoryTable::AddPlacesOf(const MemoryTable& other) {
+  for (const Count& count : other.counts_) {
+    CountLatency(count.place, count.which, count.cycles, count.samples);
+  }
+  for (const Line& theirs : other.lines_) {
+    Line* line = FindLine(theirs.address, theirs.space, theirs.stores + theirs.loads);
+    if (line == nullptr) continue;
+    line->writers.Add(theirs.writers);
+    line->readers.Add(theirs.readers);
+    line->stores += theirs.stores;
+    line->loads += theirs.loads;
+    line->latency_sum += theirs.latency_sum;
+  }
+  lines_not_counted_ += other.lines_not_counted_;
+}
+
+size_t MemoryTable::MemoryBytes() const {
+  return sums_.size() * sizeof(Sums) + counts_.size() * sizeof(Count) +
+         lines_.size() * sizeof(Line) + count_index_.MemoryBytes() + line_index_.MemoryBytes();
 }
 
 std::vector<MemorySummary::Distribution> MemoryTable::TakeDistributions(
@@ -108,7 +147,7 @@ std::vector<MemorySummary::SharedLine> MemoryTable::TakeLines() {
   for (const Line& line : lines_) {
     if (line.writers.count < 2) continue;
     shared.push_back({.address = line.address,
-                      .is_physical = line.is_physical,
+                      .is_physical = line.space == kPhysical,
                       .writers = line.writers.count,
                       .readers = line.readers.count,
                       .stores = line.stores,

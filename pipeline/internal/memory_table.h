@@ -30,6 +30,23 @@ class MemoryTable {
   // `row` is where the StackTable counted the sample, `place` its leaf (StackTable::kNoPlace: it has none).
   void Add(uint32_t row, uint32_t place, const MemSample& sample);
 
+  // The parts of Add, for those who count rows elsewhere. `latencies` has bit MemLatency for each that the sums are of.
+  void AddSums(uint32_t row, uint8_t latencies, const Sums& sums);
+  void CountLatency(uint32_t place, MemLatency which, uint64_t cycles, uint64_t samples = 1);
+  struct Access {
+    bool loads = false;
+    bool stores = false;
+    bool is_physical = false;
+    uint64_t address = 0;
+    int32_t pid = 0;
+    int32_t tid = 0;
+    uint64_t latency = 0;  // cycles; 0 where not recorded
+  };
+  void CountAccess(const Access& access);
+  // Adds what `other` counted of places and lines.
+  void AddPlacesOf(const MemoryTable& other);
+  size_t MemoryBytes() const;
+
   bool empty() const { return sums_.empty(); }
   // Bit MemLatency: some sample had it.
   uint8_t latencies() const { return latencies_; }
@@ -51,10 +68,11 @@ class MemoryTable {
     std::array<int32_t, kMax> tids = {};
     uint32_t count = 0;
     void Add(int32_t tid);
+    void Add(const Threads& others);
   };
   struct Line {
     uint64_t address = 0;
-    bool is_physical = false;
+    uint32_t space = 0;  // the process whose address it is, or kPhysical
     Threads writers;
     Threads readers;
     uint64_t stores = 0;
@@ -62,8 +80,10 @@ class MemoryTable {
     uint64_t latency_sum = 0;
   };
 
-  void CountLatency(uint32_t place, MemLatency which, uint32_t cycles);
-  void AddToLine(const MemSample& sample);
+  static constexpr uint32_t kPhysical = UINT32_MAX;
+
+  // Null (and counted) if the table is full and does not hold it.
+  Line* FindLine(uint64_t address, uint32_t space, uint64_t accesses);
   std::vector<MemorySummary::Distribution> TakeDistributions(std::span<const LocationId> locations);
   std::vector<MemorySummary::SharedLine> TakeLines();
 

@@ -52,7 +52,7 @@ uint32_t StackTable::InternStack(std::span<const uint32_t> places, const Hash128
 }
 
 uint32_t StackTable::Add(uint32_t stack, uint32_t labels, uint32_t event, uint64_t weight,
-                         uint32_t likely_row) {
+                         uint32_t likely_row, uint64_t samples) {
   const auto is_it = [&](uint32_t row) {
     return rows_[row].stack == stack && rows_[row].labels == labels && rows_[row].event == event;
   };
@@ -69,7 +69,7 @@ uint32_t StackTable::Add(uint32_t stack, uint32_t labels, uint32_t event, uint64
     if (found == next) rows_.push_back({.stack = stack, .labels = labels, .event = event});
   }
   Row& row = rows_[found];
-  ++row.samples;
+  row.samples += samples;
   if (__builtin_add_overflow(row.weight, weight, &row.weight)) row.weight = UINT64_MAX;
   return found;
 }

@@ -58,8 +58,9 @@ class StackTable {
     return InternStack(places, HashOf(places));
   }
   // `stack` is one that InternStack gave out. Returns the row; `likely_row` is where an equal one was added lately.
+  // `weight` is that of all `samples`.
   uint32_t Add(uint32_t stack, uint32_t labels, uint32_t event, uint64_t weight,
-               uint32_t likely_row = kNoRow);
+               uint32_t likely_row = kNoRow, uint64_t samples = 1);
   void PrefetchStack(uint32_t stack) const { __builtin_prefetch(&stacks_[stack]); }
   void PrefetchFirstRow(uint32_t stack) const { PrefetchRow(stacks_[stack].first_row); }
   void PrefetchRow(uint32_t row) const {
