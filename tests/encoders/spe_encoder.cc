@@ -132,7 +132,8 @@ SpeTruth SpeProgram::RandomRecord() {
   record.events = random_() & event_mask & (options_.newer_packets ? ~uint64_t{0} : kOldEvents);
   record.counters[0] = static_cast<uint16_t>(Chance(95) ? Random(500) : 4095);
   if (Chance(90)) record.counters[1] = static_cast<uint16_t>(Random(200));
-  if (Chance(60)) record.contexts[Random(2)] = static_cast<uint32_t>(1000 + Random(8));
+  if (options_.contexts && Chance(60))
+    record.contexts[Random(2)] = static_cast<uint32_t>(1000 + Random(8));
   ticks_ += 1 + Random(1000);
   if (options_.timestamps) record.timestamp = ticks_;
   if (!options_.dropped || !Chance(10)) return record;

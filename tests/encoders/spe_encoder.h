@@ -70,6 +70,7 @@ struct SpeProgramOptions {
   bool newer_packets =
       true;  // what tools of 2022 do not know: previous targets, newer events and operations
   bool dropped = true;         // some records without PC, at EL3, in the secure state
+  bool contexts = true;        // CONTEXT packets in some records
   bool timestamps = true;      // else records end in END
   unsigned record_align = 64;  // where records start; 1: anywhere
   uint64_t aux_offset = 0;
