@@ -7,6 +7,7 @@
 namespace ptarmigan {
 namespace {
 
+constexpr std::string_view kUnknownSource = "unknown";
 constexpr std::string_view kL1Hit = "L1 hit";
 constexpr std::string_view kL2Hit = "L2 hit";
 constexpr std::string_view kL3Hit = "L3 hit";
@@ -180,7 +181,7 @@ uint64_t MidrFromCpuid(std::string_view cpuid) {
 std::string_view SpeDataSourceName(const SpeRecord& record, const SpeDataSourceTable& table) {
   if (!record.IsLoad() || !record.HasDataSource()) return "";
   const SpeDataSource* source = table.Find(record.DataSource());
-  return source != nullptr ? source->name : "unknown";
+  return source != nullptr ? source->name : kUnknownSource;
 }
 
 std::string_view SpeLevelByEvents(const SpeRecord& record) {
@@ -233,17 +234,17 @@ MemSample ToMemSample(const SpeRecord& record, const SpeOrigin& origin) {
   } else if (record.Event(SpeEvent::kSnooped)) {
     sample.snoop = "hit";
   }
-  sample.level = SpeLevelByEvents(record);
-  if (!record.IsLoad() || !record.HasDataSource()) return sample;
-  sample.data_source_code = record.DataSource();
-  const SpeDataSourceTable& table =
-      origin.data_sources != nullptr ? *origin.data_sources : UnknownSpeDataSources();
-  const SpeDataSource* source = table.Find(record.DataSource());
-  sample.data_source = source != nullptr ? source->name : "unknown";
-  if (source == nullptr) return sample;
-  sample.level = source->level;
-  if (source->remote == Answer::kYes) sample.remote = Answer::kYes;
-  if (source->modified) sample.snoop = "HITM";
+  const SpeDataSource* source = nullptr;
+  if (record.IsLoad() && record.HasDataSource()) {
+    const SpeDataSourceTable& table =
+        origin.data_sources != nullptr ? *origin.data_sources : UnknownSpeDataSources();
+    source = table.Find(record.DataSource());
+    sample.data_source_code = record.DataSource();
+    sample.data_source = source != nullptr ? source->name : kUnknownSource;
+  }
+  sample.level = source != nullptr ? source->level : SpeLevelByEvents(record);
+  if (source != nullptr && source->remote == Answer::kYes) sample.remote = Answer::kYes;
+  if (source != nullptr && source->modified) sample.snoop = "HITM";
   return sample;
 }
 
