@@ -105,6 +105,11 @@ class ByteCursor {
 inline bool CheckedAdd(uint64_t a, uint64_t b, uint64_t* sum) {
   return !__builtin_add_overflow(a, b, sum);
 }
+
+inline uint64_t SaturatingAdd(uint64_t a, uint64_t b) {
+  uint64_t sum = 0;
+  return CheckedAdd(a, b, &sum) ? sum : UINT64_MAX;
+}
 inline bool CheckedMul(uint64_t a, uint64_t b, uint64_t* product) {
   return !__builtin_mul_overflow(a, b, product);
 }

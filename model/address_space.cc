@@ -254,7 +254,7 @@ ProcessTable::Entry& ProcessTable::StartLife(int32_t pid, uint64_t time_ns) {
   Entry& entry = by_pid_[pid];
   if (keep_history_ && entry.process != nullptr) {
     if (entry.past.size() == kPastLivesMax) entry.past.pop_front();
-    entry.past.push_back(std::move(entry.process));
+    entry.past.push_back({std::move(entry.process), std::move(entry.threads)});
   }
   entry.process = std::make_unique<Process>();
   entry.process->pid = pid;
@@ -270,15 +270,7 @@ Process& ProcessTable::Find(int32_t pid) { return *FindEntry(pid).process; }
 
 Thread& ProcessTable::FindThread(int32_t pid, int32_t tid) {
   Entry& entry = FindEntry(pid);
-  const auto [found, is_new] = entry.threads.try_emplace(tid);
-  Thread& thread = found->second;
-  if (is_new) {
-    thread.version = ++thread_versions_;
-    thread.tid = tid;
-    thread.comm = entry.process->comm;
-    if (tid == pid) thread.start_time_ns = entry.process->start_time_ns;
-  }
-  return thread;
+  return FindThreadOf(*entry.process, tid, &entry.threads);
 }
 
 ProcessTable::Task ProcessTable::FindTask(int32_t pid, int32_t tid) {
@@ -290,11 +282,26 @@ ProcessTable::Task ProcessTable::FindTask(int32_t pid, int32_t tid) {
   return {*recent.process, *recent.thread};
 }
 
+Thread& ProcessTable::FindThreadOf(const Process& process, int32_t tid,
+                                   std::unordered_map<int32_t, Thread>* threads) {
+  const auto [found, is_new] = threads->try_emplace(tid);
+  Thread& thread = found->second;
+  if (is_new) {
+    thread.version = ++thread_versions_;
+    thread.tid = tid;
+    thread.comm = process.comm;
+    if (tid == process.pid) thread.start_time_ns = process.start_time_ns;
+  }
+  return thread;
+}
+
 ProcessTable::Task ProcessTable::FindTaskAt(int32_t pid, int32_t tid, uint64_t time_ns) {
   const Task task = FindTask(pid, tid);
   if (!keep_history_ || task.process.since_ns <= time_ns) return task;
-  for (auto past = FindEntry(pid).past.rbegin(); past != FindEntry(pid).past.rend(); ++past) {
-    if ((*past)->since_ns <= time_ns) return {**past, task.thread};
+  Entry& entry = FindEntry(pid);
+  for (auto past = entry.past.rbegin(); past != entry.past.rend(); ++past) {
+    if (past->process->since_ns > time_ns) continue;
+    return {*past->process, FindThreadOf(*past->process, tid, &past->threads)};
   }
   return task;
 }

@@ -187,7 +187,7 @@ class ProcessTable {
     Thread& thread;
   };
   Task FindTask(int32_t pid, int32_t tid);
-  // The task that had these ids at a moment that may have passed (its thread as it is called now).
+  // The task that had these ids at a moment that may have passed (as its thread was called last in that life).
   Task FindTaskAt(int32_t pid, int32_t tid, uint64_t time_ns);
   AddressSpace& kernel() { return kernel_; }
   // Moves on with every event that can change what FindTaskAt or LookupAt answer.
@@ -202,10 +202,14 @@ class ProcessTable {
   const CodeMapping* LookupAt(Process& process, VirtAddr address, CpuMode mode, uint64_t time_ns);
 
  private:
+  struct PastLife {
+    std::unique_ptr<Process> process;
+    std::unordered_map<int32_t, Thread> threads;
+  };
   struct Entry {
     std::unique_ptr<Process> process;
     std::unordered_map<int32_t, Thread> threads;
-    std::deque<std::unique_ptr<Process>> past;  // lives before, oldest first; KeepHistory only
+    std::deque<PastLife> past;  // oldest first; KeepHistory only
     bool exited = false;
   };
   // Tasks found lately, by tid; forgotten whenever a process or its threads may have gone.
@@ -218,6 +222,8 @@ class ProcessTable {
   };
   Entry& FindEntry(int32_t pid);
   Entry& StartLife(int32_t pid, uint64_t time_ns);
+  Thread& FindThreadOf(const Process& process, int32_t tid,
+                       std::unordered_map<int32_t, Thread>* threads);
 
   ObjectTable objects_;
   AddressSpace kernel_;

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <array>
+#include <memory>
 #include <string>
 #include <utility>
 
 #include "base/log.h"
 #include "base/str_format.h"
+#include "base/thread_pool.h"
 #include "decode/memory_decoder.h"
 #include "decode/spe_stream.h"
 #include "model/address_space.h"
@@ -43,8 +45,11 @@ struct PendingSample {
 
 }  // namespace
 
-class SamplePipeline::Impl final : public SpeRecordSink {
+class SamplePipeline::Impl {
  public:
+  // Threads that decode SPE data.
+  static constexpr size_t kLanesMax = 16;
+
   Impl(const RecordingDescription& description, Symbolizer& symbolizer,
        const PipelineOptions& options)
       : spe_(description),
@@ -59,10 +64,15 @@ class SamplePipeline::Impl final : public SpeRecordSink {
         numbers_(table_, resolver_, symbolizer, hints_),
         finder_(description, processes_, unwinder_, numbers_),
         memory_decoder_(description),
-        spe_records_(processes_, numbers_, labels_, options.label_cpu),
+        spe_lookup_{.description = description,
+                    .processes = processes_,
+                    .numbers = numbers_,
+                    .labels = labels_,
+                    .by_cpu = options.label_cpu,
+                    .memory_bytes_max = options.memory_bytes_max,
+                    .mutex = {}},
         // (The bound is looked at with every sample.)
         counter_(table_, memory_, /*in_background=*/options.memory_bytes_max == 0) {
-    spe_.SetSink(this);
     table_.Reserve(description.records_bytes);
     for (const BuildIdEvent& id : description.build_ids) {
       processes_.objects().RememberBuildId(id.path, id.build_id);
@@ -72,7 +82,6 @@ class SamplePipeline::Impl final : public SpeRecordSink {
   void OnSample(const CapturedSample& sample);
   void OnMmap(const MmapEvent& event);
   void OnOther(const OtherRecord& record);
-  void OnSpeRecord(const SpeRecord& record, const SpeOrigin& origin) override;
   Profile Finish(const LossLedger& source_losses);
 
   ProcessTable processes_;
@@ -82,8 +91,13 @@ class SamplePipeline::Impl final : public SpeRecordSink {
   LossLedger losses_;
 
  private:
+  void SawTimes(uint64_t first_ns, uint64_t last_ns) {
+    if (first_ns_ == 0 || first_ns < first_ns_) first_ns_ = first_ns;
+    last_ns_ = std::max(last_ns_, last_ns);
+  }
   bool Admit(uint32_t event, uint64_t period, const RecordIdentity& identity);
-  uint64_t MemoryBytes() const { return table_.MemoryBytes() + spe_records_.MemoryBytes(); }
+  void StartLanes();
+  void FinishLanes();
   void CountBatch();
   EventColumn& ColumnOf(uint32_t event);
   void UseKernelOnce();
@@ -101,7 +115,8 @@ class SamplePipeline::Impl final : public SpeRecordSink {
   internal::PlaceNumbers numbers_;
   StackFinder finder_;
   MemoryDecoder memory_decoder_;
-  internal::SpeAggregator spe_records_;
+  internal::SpeLookup spe_lookup_;
+  std::vector<std::unique_ptr<internal::SpeAggregator>> spe_lanes_;
   internal::MemoryTable memory_;
   internal::StackCounter counter_;
   std::vector<EventColumn> columns_;
@@ -127,18 +142,13 @@ bool SamplePipeline::Impl::Admit(uint32_t event, uint64_t period, const RecordId
   losses_.Capture();
   EventColumn& column = ColumnOf(event);
   ++column.total.samples;
-  if (__builtin_add_overflow(column.total.period_sum, period, &column.total.period_sum)) {
-    column.total.period_sum = UINT64_MAX;
-  }
-  if (identity.has_time) {
-    if (first_ns_ == 0) first_ns_ = identity.time_ns;
-    last_ns_ = std::max(last_ns_, identity.time_ns);
-  }
+  column.total.period_sum = SaturatingAdd(column.total.period_sum, period);
+  if (identity.has_time) SawTimes(identity.time_ns, identity.time_ns);
   if (column.is_dummy) {
     losses_.Lose(LossStage::kFilter, LossReason::kDummyEvent);
     return false;
   }
-  if (options_.memory_bytes_max > 0 && MemoryBytes() > options_.memory_bytes_max) {
+  if (options_.memory_bytes_max > 0 && table_.MemoryBytes() > options_.memory_bytes_max) {
     losses_.Lose(LossStage::kBuild, LossReason::kLimit);
     return false;
   }
@@ -170,24 +180,43 @@ void SamplePipeline::Impl::OnSample(const CapturedSample& sample) {
   if (++batch_count_ == batch_.size()) CountBatch();
 }
 
-// The records of a trace come later than what stood around them, and have no stack: flat by pc.
-void SamplePipeline::Impl::OnSpeRecord(const SpeRecord& record, const SpeOrigin& origin) {
-  const uint64_t period =
-      origin.event < description_.events.size()
-          ? std::max<uint64_t>(description_.events[origin.event].attr.sample_period, 1)
-          : 1;
-  const uint32_t event = origin.event != SpeOrigin::kNoEvent
-                             ? origin.event
-                             : static_cast<uint32_t>(description_.events.size());
-  if (!Admit(event, period, origin.identity)) return;
-  losses_.Keep();
-  const StackEnd end = spe_records_.Add(record, origin, event, period);
-  ++samples_by_stack_end_[static_cast<size_t>(end)];
+void SamplePipeline::Impl::StartLanes() {
+  // A bound on memory is one for all lanes.
+  const size_t wanted = options_.threads > 0 ? options_.threads : UsableProcessors();
+  const size_t lanes = options_.memory_bytes_max > 0 ? 1 : std::min(wanted, kLanesMax);
+  std::vector<SpeRecordSink*> sinks;
+  for (size_t lane = 0; lane < lanes; ++lane) {
+    sinks.push_back(
+        spe_lanes_.emplace_back(std::make_unique<internal::SpeAggregator>(spe_lookup_)).get());
+  }
+  spe_.SetSinks(std::move(sinks));
+}
+
+void SamplePipeline::Impl::FinishLanes() {
+  for (const auto& lane : spe_lanes_) {
+    const internal::SpeAggregator::Totals& totals = lane->totals();
+    for (uint32_t event = 0; event < totals.events.size(); ++event) {
+      EventTotal& total = ColumnOf(event).total;
+      total.samples += totals.events[event].samples;
+      total.period_sum = SaturatingAdd(total.period_sum, totals.events[event].period_sum);
+    }
+    for (size_t end = 0; end < kStackEnds; ++end)
+      samples_by_stack_end_[end] += totals.stack_ends[end];
+    losses_.Capture(totals.kept + totals.beyond_limit);
+    losses_.Keep(totals.kept);
+    if (totals.beyond_limit > 0) {
+      losses_.Lose(LossStage::kBuild, LossReason::kLimit, totals.beyond_limit);
+    }
+    if (totals.first_ns <= totals.last_ns) SawTimes(totals.first_ns, totals.last_ns);
+    lane->Finish(&table_, &memory_);
+  }
 }
 
 void SamplePipeline::Impl::OnOther(const OtherRecord& record) {
   spe_.OnOther(record);
-  if (spe_.active()) processes_.KeepHistory();
+  if (!spe_.active() || !spe_lanes_.empty()) return;
+  processes_.KeepHistory();
+  StartLanes();
 }
 
 void SamplePipeline::Impl::CountBatch() {
@@ -312,7 +341,7 @@ Profile SamplePipeline::Impl::Finish(const LossLedger& source_losses) {
   CountBatch();
   spe_.Finish();
   counter_.Finish();
-  spe_records_.Finish(&table_, &memory_);
+  FinishLanes();
   const Profile labels = labels_.Finish();
   table_.Seal();
   for (const auto& [pid, path] : jit_dumps_of_live_) AddJitDump(pid, path);

@@ -9,11 +9,6 @@
 namespace ptarmigan::internal {
 namespace {
 
-uint64_t SaturatedSum(uint64_t a, uint64_t b) {
-  uint64_t sum = 0;
-  return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
-}
-
 MemLatency LatencyOf(unsigned counter) {
   static_assert(
       static_cast<unsigned>(SpeCounter::kTotal) == static_cast<unsigned>(MemLatency::kTotal) &&
@@ -25,21 +20,42 @@ MemLatency LatencyOf(unsigned counter) {
 
 }  // namespace
 
-StackEnd SpeAggregator::Add(const SpeRecord& record, const SpeOrigin& origin, uint32_t event,
-                            uint64_t period) {
+EventTotal& SpeAggregator::TotalOf(uint32_t event) {
+  if (event >= totals_.events.size()) totals_.events.resize(event + 1);
+  return totals_.events[event];
+}
+
+void SpeAggregator::OnSpeRecord(const SpeRecord& record, const SpeOrigin& origin) {
+  const std::vector<EventDescription>& events = lookup_.description.events;
+  const auto event = static_cast<uint32_t>(std::min<size_t>(origin.event, events.size()));
+  const uint64_t period =
+      event < events.size() ? std::max<uint64_t>(events[event].attr.sample_period, 1) : 1;
+  EventTotal& total = TotalOf(event);
+  ++total.samples;
+  total.period_sum = SaturatingAdd(total.period_sum, period);
+  if (lookup_.memory_bytes_max > 0 && MemoryBytes() > lookup_.memory_bytes_max) {
+    ++totals_.beyond_limit;
+    return;
+  }
+  ++totals_.kept;
   const auto next = static_cast<uint32_t>(kinds_.size());
   const uint32_t found = index_.FindOrInsert(KeyOf(record, origin, event), next);
   if (found == next) kinds_.emplace_back().event = event;
   Kind& kind = kinds_[found];
-  const uint64_t time_ns = origin.identity.has_time ? origin.identity.time_ns : UINT64_MAX;
-  if (kind.changes != processes_.changes() || time_ns < kind.valid_from_ns) {
+  uint64_t time_ns = UINT64_MAX;
+  if (origin.identity.has_time) {
+    time_ns = origin.identity.time_ns;
+    totals_.first_ns = std::min(totals_.first_ns, time_ns);
+    totals_.last_ns = std::max(totals_.last_ns, time_ns);
+  }
+  if (kind.changes != lookup_.processes.changes() || time_ns < kind.valid_from_ns) {
     LookUp(record, origin, time_ns, &kind);
   }
   ++kind.samples;
-  kind.weight = SaturatedSum(kind.weight, period);
+  kind.weight = SaturatingAdd(kind.weight, period);
+  ++totals_.stack_ends[static_cast<size_t>(kind.end)];
   AddLatencies(record, &kind);
   if (record.IsLoadStore()) AddAccess(record, origin);
-  return kind.end;
 }
 
 CompactIndex::Key SpeAggregator::KeyOf(const SpeRecord& record, const SpeOrigin& origin,
@@ -53,7 +69,7 @@ CompactIndex::Key SpeAggregator::KeyOf(const SpeRecord& record, const SpeOrigin&
       at(SpeRecord::kOperationSlot) ^ uint64_t{record.headers[SpeRecord::kEventsSlot]} << 40,
       uint64_t{static_cast<uint32_t>(origin.identity.pid)} << 32 |
           static_cast<uint32_t>(origin.identity.tid),
-      uint64_t{event} << 32 | (by_cpu_ ? origin.identity.cpu : 0),
+      uint64_t{event} << 32 | (lookup_.by_cpu ? origin.identity.cpu : 0),
       // (The address of a table that stands still: which codes mean what.)
       reinterpret_cast<uintptr_t>(origin.data_sources)};
   const Hash128 hash = HashBytes128(std::as_bytes(std::span(words)));
@@ -64,32 +80,37 @@ void SpeAggregator::LookUp(const SpeRecord& record, const SpeOrigin& origin, uin
                            Kind* kind) {
   const MemSample memory = ToMemSample(record, origin);
   const RecordIdentity& identity = origin.identity;
-  const auto [process, thread] = processes_.FindTaskAt(identity.pid, identity.tid, time_ns);
-  const CodeMapping* mapping = processes_.LookupAt(process, memory.ip, memory.cpumode, time_ns);
+  const std::lock_guard lock(lookup_.mutex);
+  ProcessTable& processes = lookup_.processes;
+  const auto [process, thread] = processes.FindTaskAt(identity.pid, identity.tid, time_ns);
+  const CodeMapping* mapping = processes.LookupAt(process, memory.ip, memory.cpumode, time_ns);
   const FoundPlace found =
       mapping != nullptr
           ? PlaceIn(*mapping, memory.ip)
-          : FoundPlace{processes_.objects().Unmapped(memory.cpumode), memory.ip.value};
-  const uint32_t place = numbers_.NumberOf(found, time_ns);
+          : FoundPlace{processes.objects().Unmapped(memory.cpumode), memory.ip.value};
+  const uint32_t place = lookup_.numbers.NumberOf(found, time_ns);
   const StackEnd end = mapping != nullptr ? StackEnd::kComplete : StackEnd::kNoMapping;
-  const uint32_t labels = labels_.Find(
+  const uint32_t labels = lookup_.labels.Find(
       {.identity = identity, .process = process, .thread = thread, .end = end, .memory = &memory});
   if (kind->samples > 0 && (kind->place != place || kind->labels != labels)) {
     past_.push_back(*kind);
-    *kind = {.event = kind->event};
+    *kind = Kind{};
+    kind->event = past_.back().event;
   }
   kind->place = place;
   kind->labels = labels;
   kind->end = end;
-  kind->changes = processes_.changes();
-  // Good for what comes later, as long as this is the present mapping of the present process. (Code of JIT compilers can
-  // change without a mapping.)
-  const bool is_present = mapping != nullptr && mapping->since_ns <= time_ns &&
-                          processes_.LookupAt(processes_.Find(identity.pid), memory.ip,
-                                              memory.cpumode, UINT64_MAX) == mapping;
-  kind->valid_from_ns = is_present && !numbers_.DependsOnTime(*mapping->object)
-                            ? std::max(mapping->since_ns, process.since_ns)
-                            : UINT64_MAX;
+  kind->changes = processes.changes();
+  // Good for what comes later, as long as this is the present mapping (or absence of one) of the present process. Code of
+  // JIT compilers can change without a mapping.
+  kind->valid_from_ns = UINT64_MAX;
+  if (lookup_.numbers.DependsOnTime(*found.object) ||
+      processes.Find(identity.pid).life != process.life ||
+      processes.LookupAt(process, memory.ip, memory.cpumode, UINT64_MAX) != mapping) {
+    return;
+  }
+  const uint64_t since_ns = mapping == nullptr ? time_ns : mapping->since_ns;
+  if (since_ns <= time_ns) kind->valid_from_ns = std::max(since_ns, process.since_ns);
 }
 
 void SpeAggregator::AddLatencies(const SpeRecord& record, Kind* kind) {
@@ -99,7 +120,7 @@ void SpeAggregator::AddLatencies(const SpeRecord& record, Kind* kind) {
     const MemLatency which = LatencyOf(i);
     const auto index = static_cast<size_t>(which);
     kind->latencies = static_cast<uint8_t>(kind->latencies | 1U << index);
-    kind->sums[index] = SaturatedSum(kind->sums[index], record.Counter(counter));
+    kind->sums[index] = SaturatingAdd(kind->sums[index], record.Counter(counter));
     memory_.CountLatency(kind->place, which, record.Counter(counter));
   }
 }

@@ -2,16 +2,24 @@
 // over and over: who ran what where, with which events, served from where. Each kind is looked up once (address space,
 // place, labels) and counted from then on; only latencies and data addresses differ from record to record.
 //
-// Grows with what is distinct. Not thread-safe.
+//
+//   SpeStream lane 0 ──▶ SpeAggregator ──┐ look up (one at a time): processes, places, labels
+//   SpeStream lane 1 ──▶ SpeAggregator ──┘                    Finish ──▶ StackTable, MemoryTable
+//
+// Grows with what is distinct. Each aggregator is used by one thread; those that share an SpeLookup may run at the same
+// time, while nothing else touches what it refers to.
 #pragma once
 
 #include <array>
 #include <cstdint>
+#include <mutex>
 #include <vector>
 
 #include "base/compact_index.h"
 #include "decode/spe_stream.h"
 #include "model/address_space.h"
+#include "model/quality.h"
+#include "model/recording.h"
 #include "model/stack.h"
 #include "pipeline/internal/memory_table.h"
 #include "pipeline/internal/place_numbers.h"
@@ -20,20 +28,36 @@
 
 namespace ptarmigan::internal {
 
-class SpeAggregator {
- public:
-  // All references must outlive the counter. `by_cpu`: records of different CPUs have different labels.
-  SpeAggregator(ProcessTable& processes, PlaceNumbers& numbers, SampleLabels& labels, bool by_cpu)
-      : processes_(processes), numbers_(numbers), labels_(labels), by_cpu_(by_cpu) {}
+// What aggregators share. All references must outlive them.
+struct SpeLookup {
+  const RecordingDescription& description;
+  ProcessTable& processes;
+  PlaceNumbers& numbers;
+  SampleLabels& labels;
+  bool by_cpu = false;  // records of different CPUs have different labels
+  // What one aggregator may hold; records beyond are not counted. 0: no bound.
+  uint64_t memory_bytes_max = 0;
+  std::mutex mutex;  // over the three tables
+};
 
-  // Counts the record; how its stack (its pc) ended. `event` and `period` are what the row gets.
-  StackEnd Add(const SpeRecord& record, const SpeOrigin& origin, uint32_t event, uint64_t period);
+class SpeAggregator final : public SpeRecordSink {
+ public:
+  // Of the records received.
+  struct Totals {
+    std::vector<EventTotal> events;  // by event; without names
+    std::array<uint64_t, kStackEnds> stack_ends = {};
+    uint64_t kept = 0;
+    uint64_t beyond_limit = 0;
+    uint64_t first_ns = UINT64_MAX;
+    uint64_t last_ns = 0;
+  };
+
+  explicit SpeAggregator(SpeLookup& lookup) : lookup_(lookup) {}
+
+  void OnSpeRecord(const SpeRecord& record, const SpeOrigin& origin) override;
+  const Totals& totals() const { return totals_; }
   // Hands over what was counted. Nothing can be added afterwards.
   void Finish(StackTable* table, MemoryTable* memory);
-  size_t MemoryBytes() const {
-    return kinds_.size() * sizeof(Kind) + past_.size() * sizeof(Kind) + index_.MemoryBytes() +
-           memory_.MemoryBytes();
-  }
 
  private:
   // Records that differ in nothing but latencies and data addresses.
@@ -53,15 +77,18 @@ class SpeAggregator {
 
   static constexpr uint64_t kLow = (uint64_t{1} << 56) - 1;
 
+  size_t MemoryBytes() const {
+    return (kinds_.size() + past_.size()) * sizeof(Kind) + index_.MemoryBytes() +
+           memory_.MemoryBytes();
+  }
+  EventTotal& TotalOf(uint32_t event);
   CompactIndex::Key KeyOf(const SpeRecord& record, const SpeOrigin& origin, uint32_t event) const;
   void LookUp(const SpeRecord& record, const SpeOrigin& origin, uint64_t time_ns, Kind* kind);
   void AddLatencies(const SpeRecord& record, Kind* kind);
   void AddAccess(const SpeRecord& record, const SpeOrigin& origin);
 
-  ProcessTable& processes_;
-  PlaceNumbers& numbers_;
-  SampleLabels& labels_;
-  const bool by_cpu_;
+  SpeLookup& lookup_;
+  Totals totals_;
   CompactIndex index_;  // 96 bits of the hash of what makes a kind
   std::vector<Kind> kinds_;
   std::vector<Kind>

@@ -235,11 +235,14 @@ TEST(ProcessTableHistory, RemembersNoMoreMappingsThanItsBound) {
 TEST(ProcessTableHistory, TellsTheLivesOfAPidApart) {
   ProcessTable table;
   table.KeepHistory();
+  table.Apply(CommEvent{.identity = {}, .pid = 1, .tid = 1, .comm = "sh", .is_exec = false});
   table.Apply(MmapAt(10, 0x1000, "/shell"));
   CommEvent exec{.identity = {}, .pid = 1, .tid = 1, .comm = "tool", .is_exec = true};
   exec.identity.time_ns = 20;
   table.Apply(exec);
   table.Apply(MmapAt(21, 0x1000, "/tool"));
+  EXPECT_EQ(table.FindTaskAt(1, 1, 12).thread.comm, "sh");
+  EXPECT_EQ(table.FindTaskAt(1, 1, 25).thread.comm, "tool");
   const auto path_at = [&](uint64_t time_ns) {
     const auto [process, thread] = table.FindTaskAt(1, 1, time_ns);
     return table.LookupAt(process, {0x1800}, CpuMode::kUser, time_ns)->object->path;

@@ -13,7 +13,10 @@ namespace {
 
 class SpeAggregatorTest : public testing::Test {
  protected:
-  SpeAggregatorTest() { processes_.KeepHistory(); }
+  SpeAggregatorTest() {
+    processes_.KeepHistory();
+    description_.events.emplace_back().attr.sample_period = 100;
+  }
 
   void Map(uint64_t time_ns, uint64_t start, std::string path) {
     MmapEvent event;
@@ -47,12 +50,13 @@ class SpeAggregatorTest : public testing::Test {
     origin.identity.tid = tid;
     origin.identity.time_ns = time_ns;
     origin.identity.has_time = true;
+    origin.event = 0;
     origin.data_sources = &UnknownSpeDataSources();
     return origin;
   }
 
   void Add(const SpeRecord& record, const SpeOrigin& origin) {
-    aggregator_.Add(record, origin, /*event=*/0, /*period=*/100);
+    aggregator_.OnSpeRecord(record, origin);
   }
 
   // Samples and latency by the path of the object.
@@ -76,6 +80,7 @@ class SpeAggregatorTest : public testing::Test {
     return options;
   }
 
+  RecordingDescription description_;
   ProcessTable processes_;
   Symbolizer symbolizer_{WithoutSymbols()};
   StackTable table_;
@@ -84,7 +89,12 @@ class SpeAggregatorTest : public testing::Test {
   ObjectHints hints_;
   PlaceNumbers numbers_{table_, resolver_, symbolizer_, hints_};
   SampleLabels labels_{{}};
-  SpeAggregator aggregator_{processes_, numbers_, labels_, /*by_cpu=*/false};
+  SpeLookup lookup_{.description = description_,
+                    .processes = processes_,
+                    .numbers = numbers_,
+                    .labels = labels_,
+                    .mutex = {}};
+  SpeAggregator aggregator_{lookup_};
 };
 
 TEST_F(SpeAggregatorTest, CountsRecordsOfAKindInOneRow) {
@@ -117,9 +127,29 @@ TEST_F(SpeAggregatorTest, GivesLateRecordsToTheMappingOfTheirMoment) {
   EXPECT_EQ(rows.at("/new"), std::pair(uint64_t{2}, uint64_t{10}));
 }
 
+TEST_F(SpeAggregatorTest, LooksAgainWhereAMappingCameAfterRecordsWithoutOne) {
+  Map(1, 0x1000, "/a");
+  Add(Load(0x9010, 1), At(10));
+  Map(20, 0x9000, "/b");
+  Add(Load(0x9010, 2), At(30));
+  const auto rows = Finish();
+  EXPECT_EQ(rows.at("[unknown]"), std::pair(uint64_t{1}, uint64_t{1}));
+  EXPECT_EQ(rows.at("/b"), std::pair(uint64_t{1}, uint64_t{2}));
+}
+
+TEST_F(SpeAggregatorTest, CountsWhatItsBoundLeavesOut) {
+  Map(1, 0x1000, "/a");
+  lookup_.memory_bytes_max = 1;
+  Add(Load(0x1010, 7), At(10));
+  EXPECT_EQ(aggregator_.totals().beyond_limit, 1U);
+  EXPECT_EQ(aggregator_.totals().kept, 0U);
+  EXPECT_EQ(aggregator_.totals().events[0].samples, 1U);
+}
+
 TEST_F(SpeAggregatorTest, KeepsRecordsOutsideEveryMapping) {
   Map(1, 0x1000, "/a");
-  EXPECT_EQ(aggregator_.Add(Load(0x9010, 7), At(10), 0, 100), StackEnd::kNoMapping);
+  Add(Load(0x9010, 7), At(10));
+  EXPECT_EQ(aggregator_.totals().stack_ends[static_cast<size_t>(StackEnd::kNoMapping)], 1U);
   const auto rows = Finish();
   EXPECT_EQ(rows.at("[unknown]"), std::pair(uint64_t{1}, uint64_t{7}));
 }
