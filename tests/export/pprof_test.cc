@@ -488,13 +488,10 @@ TEST(Pprof, CompressesProfilesOfShortStacksHarder) {
   const auto encode = [](const Profile& profile, int level) {
     return *EncodePprof(profile, {.gzip = true, .gzip_level = level});
   };
-  std::string frames = "main";
-  for (int i = 0; i < 40; ++i) frames += StrFormat(";f{}", i * i);
-  const Profile deep = ProfileFromText(frames + " 1\n" + frames + ";leaf 1");
+  const Profile deep = RandomProfile({.frames = 60}, 1);
+  ASSERT_GT(deep.stack_frames.size(), 32 * deep.stacks.size());
   EXPECT_EQ(encode(deep, 0), encode(deep, 4));
-  std::string rows;
-  for (int i = 0; i < 400; ++i) rows += StrFormat("main;f{};g{} {}\n", i % 7, i, i * i);
-  const Profile shallow = ProfileFromText(rows);
+  const Profile shallow = RandomProfile({.frames = 8}, 1);
   EXPECT_EQ(encode(shallow, 0), encode(shallow, 5));
   EXPECT_NE(encode(shallow, 4), encode(shallow, 5)) << "else this test says nothing";
 }
