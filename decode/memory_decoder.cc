@@ -80,26 +80,31 @@ MemoryDecoder::EventClass MemoryDecoder::ClassOf(uint32_t event) {
   return event < classes_.size() ? classes_[event] : EventClass::kNone;
 }
 
-bool MemoryDecoder::AnyMemoryEvent() {
+MemoryDecoder::Expectation MemoryDecoder::Expect() {
+  Expectation strongest = Expectation::kNothing;
   for (uint32_t i = 0; i < description_.events.size(); ++i) {
     const EventDescription& event = description_.events[i];
+    Expectation expected = Expectation::kNothing;
     switch (ClassOf(i)) {
       case EventClass::kIbsOp:
       case EventClass::kIbsFetch:
-        return true;
-      case EventClass::kPebs:
-        // `perf record -d` asks every event for its data source.
-        if ((event.attr.sample_type & kWeightBits) != 0 ||
-            event.name.find("mem-") != std::string::npos) {
-          return true;
-        }
+        expected = Expectation::kIbs;
         break;
+      case EventClass::kPebs: {
+        const bool is_meant = (event.attr.sample_type & kWeightBits) != 0 ||
+                              event.name.find("mem-") != std::string::npos;
+        expected = is_meant ? Expectation::kDescribed : Expectation::kMaybeDescribed;
+        break;
+      }
       case EventClass::kByShape:
+        expected = Expectation::kMaybeIbs;
+        break;
       case EventClass::kNone:
         break;
     }
+    strongest = std::max(strongest, expected);
   }
-  return false;
+  return strongest;
 }
 
 MemoryDecoder::Outcome MemoryDecoder::Decode(const CapturedSample& sample, MemSample* memory) {

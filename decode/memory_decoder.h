@@ -52,8 +52,16 @@ class MemoryDecoder {
   const IbsFetchRecord& ibs_fetch() const { return ibs_fetch_; }
   const PebsRecord& pebs() const { return pebs_; }
 
-  // Whether some event of the description, as it is now, samples memory (by its attr: for choosing a view).
-  bool AnyMemoryEvent();
+  // What the events of the description, as it is now, let one expect; the strongest counts.
+  enum class Expectation : uint8_t {
+    kNothing,
+    kMaybeDescribed,  // `perf record -d` asks every event for its data source
+    kMaybeIbs,        // a dynamic event of an unknown PMU has raw bytes
+    kDescribed,
+    kIbs,
+  };
+  Expectation Expect();
+  bool AnyMemoryEvent() { return Expect() >= Expectation::kDescribed; }
 
   // Losses only, one for each kLost: (parse, short_raw) and (parse, bad_value). Neither captured() nor kept().
   const LossLedger& losses() const { return losses_; }

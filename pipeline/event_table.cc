@@ -4,7 +4,10 @@
 #include <string>
 #include <utility>
 
+#include "decode/memory_decoder.h"
 #include "pipeline/internal/event_rows.h"
+#include "pipeline/internal/ibs_rows.h"
+#include "pipeline/internal/pebs_rows.h"
 #include "pipeline/internal/sample_rows.h"
 #include "pipeline/internal/spe_rows.h"
 
@@ -23,61 +26,101 @@ EventKind KindOfSamples(const RecordingDescription& description) {
   return EventKind::kSample;
 }
 
-// Hands events to the rows that print them. Which rows these are may be known only once an AUXTRACE_INFO says that the
-// recording holds Arm SPE, or a sample comes first: until then the SPE rows listen, since they need the events before.
+// Rows for the samples of memory events that the description names; null if there are none.
+std::unique_ptr<EventRows> MemoryRowsOf(const RecordingDescription& description,
+                                        const EventTableOptions& options) {
+  using Expectation = MemoryDecoder::Expectation;
+  Expectation expected = MemoryDecoder(description).Expect();
+  if (options.kind != EventKind::kMemory && expected < Expectation::kDescribed) {
+    expected = Expectation::kNothing;
+  }
+  switch (expected) {
+    case Expectation::kNothing:
+      return nullptr;
+    case Expectation::kMaybeIbs:
+    case Expectation::kIbs:
+      return std::make_unique<internal::IbsRows>(description, options.symbolizer);
+    case Expectation::kMaybeDescribed:
+    case Expectation::kDescribed:
+      return std::make_unique<internal::PebsRows>(description, options.symbolizer);
+  }
+  return nullptr;
+}
+
+// Hands events to the rows that print them. Which these are is known for memory records only when an AUXTRACE_INFO says
+// that the recording holds Arm SPE, or a sample comes first. Until then all rows that may come into question listen, since
+// they need the events before.
 class EventTable : public EventSink {
  public:
   EventTable(const RecordingDescription& description, const EventTableOptions& options)
-      : description_(description), kind_(options.kind) {
-    if (kind_ == EventKind::kAny || kind_ == EventKind::kMemory) {
-      spe_ = std::make_unique<SpeRows>(description, options.symbolizer);
-    }
-  }
+      : description_(description), options_(options) {}
 
   void OnSample(const CapturedSample& event) override { Chosen().OnSample(event); }
-  void OnMmap(const MmapEvent& event) override { Listener().OnMmap(event); }
-  void OnComm(const CommEvent& event) override { Listener().OnComm(event); }
-  void OnFork(const TaskEvent& event) override { Listener().OnFork(event); }
-  void OnExit(const TaskEvent& event) override { Listener().OnExit(event); }
-  void OnSwitch(const SwitchEvent& event) override { Listener().OnSwitch(event); }
-  void OnKsymbol(const KsymbolEvent& event) override { Listener().OnKsymbol(event); }
-  void OnCgroup(const CgroupEvent& event) override { Listener().OnCgroup(event); }
-  void OnBuildId(const BuildIdEvent& event) override { Listener().OnBuildId(event); }
-  void OnAux(const AuxEvent& event) override { Listener().OnAux(event); }
-  void OnAuxChunk(const AuxChunk& chunk) override { Listener().OnAuxChunk(chunk); }
+  void OnMmap(const MmapEvent& event) override { Tell(&EventSink::OnMmap, event); }
+  void OnComm(const CommEvent& event) override { Tell(&EventSink::OnComm, event); }
+  void OnFork(const TaskEvent& event) override { Tell(&EventSink::OnFork, event); }
+  void OnExit(const TaskEvent& event) override { Tell(&EventSink::OnExit, event); }
+  void OnSwitch(const SwitchEvent& event) override { Tell(&EventSink::OnSwitch, event); }
+  void OnKsymbol(const KsymbolEvent& event) override { Tell(&EventSink::OnKsymbol, event); }
+  void OnCgroup(const CgroupEvent& event) override { Tell(&EventSink::OnCgroup, event); }
+  void OnBuildId(const BuildIdEvent& event) override { Tell(&EventSink::OnBuildId, event); }
+  void OnAux(const AuxEvent& event) override { Tell(&EventSink::OnAux, event); }
+  void OnAuxChunk(const AuxChunk& chunk) override { Tell(&EventSink::OnAuxChunk, chunk); }
   void OnOther(const OtherRecord& record) override {
-    Listener().OnOther(record);
-    if (rows_ == nullptr && spe_->active()) rows_ = std::move(spe_);
+    Tell(&EventSink::OnOther, record);
+    if (spe_ != nullptr && spe_->active()) Decide(std::move(spe_));
   }
 
   // The rows that print, chosen now if they were not before.
   EventRows& Chosen() {
-    if (rows_ == nullptr) Choose();
+    Start();
+    if (rows_ != nullptr) return *rows_;
+    if (samples_ != nullptr) {
+      Decide(std::move(samples_));
+    } else if (options_.kind == EventKind::kMemory) {
+      Decide(std::move(spe_));
+    } else {
+      Decide(RowsOfSamples(KindOfSamples(description_)));
+    }
     return *rows_;
   }
   bool is_chosen() const { return rows_ != nullptr; }
 
  private:
-  EventRows& Listener() {
-    if (rows_ != nullptr) return *rows_;
-    if (spe_ != nullptr) return *spe_;
-    return Chosen();
-  }
-  void Choose() {
-    const EventKind kind = kind_ == EventKind::kAny ? KindOfSamples(description_) : kind_;
-    if (kind == EventKind::kMemory) {
-      rows_ = std::move(spe_);
-    } else if (kind == EventKind::kBranch) {
-      rows_ = std::make_unique<internal::BranchRows>(description_);
-    } else {
-      rows_ = std::make_unique<internal::SampleRows>(description_);
+  // With the first event, when the description is complete as far as events go (in pipe mode too).
+  void Start() {
+    if (std::exchange(started_, true)) return;
+    if (options_.kind == EventKind::kSample || options_.kind == EventKind::kBranch) {
+      rows_ = RowsOfSamples(options_.kind);
+      return;
     }
+    samples_ = MemoryRowsOf(description_, options_);
+    spe_ = std::make_unique<SpeRows>(description_, options_.symbolizer);
+  }
+  std::unique_ptr<EventRows> RowsOfSamples(EventKind kind) const {
+    if (kind == EventKind::kBranch) return std::make_unique<internal::BranchRows>(description_);
+    return std::make_unique<internal::SampleRows>(description_);
+  }
+  void Decide(std::unique_ptr<EventRows> rows) {
+    rows_ = std::move(rows);
     spe_.reset();
+    samples_.reset();
+  }
+  template <typename Event>
+  void Tell(void (EventSink::*what)(const Event&), const Event& event) {
+    Start();
+    for (EventRows* rows : {rows_.get(), samples_.get(), static_cast<EventRows*>(spe_.get())}) {
+      if (rows != nullptr) (rows->*what)(event);
+    }
   }
 
   const RecordingDescription& description_;
-  const EventKind kind_;
-  std::unique_ptr<SpeRows> spe_;  // while it is not decided
+  const EventTableOptions options_;
+  bool started_ = false;
+  // While it is not decided.
+  std::unique_ptr<SpeRows> spe_;
+  std::unique_ptr<EventRows> samples_;
+  // Afterwards.
   std::unique_ptr<EventRows> rows_;
 };
 

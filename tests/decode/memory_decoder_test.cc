@@ -261,6 +261,25 @@ TEST(MemoryDecoder, ReadsTheKernelsDescriptionOfIbsRecordedWithoutRawBytes) {
   EXPECT_EQ(memory.latency[static_cast<size_t>(MemLatency::kTotal)], 40U);
 }
 
+TEST(MemoryDecoder, TellsWhatTheEventsLetOneExpect) {
+  using Expectation = MemoryDecoder::Expectation;
+  RecordingDescription description = OneEvent(kPerfTypeHardware, kSampleIp);
+  const auto expect_with = [&description](uint32_t type, uint64_t sample_type, std::string name) {
+    EventDescription event;
+    event.name = std::move(name);
+    event.attr.type = type;
+    event.attr.sample_type = sample_type;
+    description.events.push_back(event);
+    return MemoryDecoder(description).Expect();
+  };
+  EXPECT_EQ(MemoryDecoder(description).Expect(), Expectation::kNothing);
+  EXPECT_EQ(expect_with(kPerfTypeHardware, kSampleDataSrc, "cycles"), Expectation::kMaybeDescribed);
+  EXPECT_EQ(expect_with(kIbsType, kSampleRaw, "unknown"), Expectation::kMaybeIbs);
+  EXPECT_EQ(expect_with(kPerfTypeRaw, kSampleDataSrc, "cpu/mem-loads/P"), Expectation::kDescribed);
+  EXPECT_EQ(expect_with(kPerfTypeHardware, kSampleIp, "cycles"), Expectation::kDescribed);
+  EXPECT_EQ(expect_with(kIbsType, kSampleRaw, "ibs_op//"), Expectation::kIbs);
+}
+
 TEST(MemoryDecoder, LeavesSamplesOfOtherEventsAlone) {
   // `perf record -d -e cycles`: every event is asked for its data source, and has none.
   const RecordingDescription description =
