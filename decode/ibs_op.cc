@@ -13,7 +13,7 @@ using internal::ReadIbsRegisters;
 
 enum Register : size_t { kCtl, kRip, kData, kData2, kData3, kLinear, kPhysical, kFirstOptional };
 
-struct DataSource {
+struct MemorySource {
   std::string_view name;
   std::string_view level = {};  // empty: the level is not told, an open buffer may
   std::string_view remote_level =
@@ -21,10 +21,10 @@ struct DataSource {
   bool is_cache = false;   // the cache-hit state counts
   bool is_remote = false;  // by its nature
 };
-constexpr DataSource kReserved = {.name = "reserved"};
+constexpr MemorySource kReserved = {.name = "reserved"};
 
 // IbsOpData2 bits 2:0 before Zen 4. Code 0 is "no valid status".
-constexpr std::array<DataSource, 8> kShortTable = {{
+constexpr std::array<MemorySource, 8> kShortTable = {{
     {},
     kReserved,
     {.name = "local_cache", .level = "local cache", .is_cache = true},
@@ -35,7 +35,7 @@ constexpr std::array<DataSource, 8> kShortTable = {{
     {.name = "other", .level = "IO"},
 }};
 // Bits 7:6 and 2:0 with kIbsCapExtended; codes behind the end are reserved.
-constexpr std::array<DataSource, 13> kLongTable = {{
+constexpr std::array<MemorySource, 13> kLongTable = {{
     {},
     {.name = "local_l3_or_ccx", .level = "L3 hit", .is_cache = true},
     {.name = "near_ccx_cache", .level = "peer cache", .is_cache = true, .is_remote = true},
@@ -53,11 +53,11 @@ constexpr std::array<DataSource, 13> kLongTable = {{
 
 constexpr uint8_t kDeviceCode = 7;  // in both tables
 
-struct SourceOfData {
+struct CodedSource {
   uint8_t code;
-  const DataSource& source;
+  const MemorySource& source;
 };
-SourceOfData FindSource(uint64_t data2, uint32_t caps) {
+CodedSource FindSource(uint64_t data2, uint32_t caps) {
   const uint64_t low = data2 & internal::op_data2::kSourceLowMask;
   if ((caps & kIbsCapExtended) == 0) {
     return {static_cast<uint8_t>(low), kShortTable[static_cast<size_t>(low)]};
@@ -116,8 +116,8 @@ void SetAddresses(const IbsRegisters& raw, uint64_t data3, IbsOpRecord* record) 
 // Where the data came from, as the kernel reads the registers.
 void SetLevel(uint64_t data2, const IbsQuirks& quirks, bool l2_void, IbsOpRecord* record) {
   const bool load = record->kind != IbsOpKind::kStore;
-  const SourceOfData found = FindSource(l2_void ? 0 : data2, record->caps);
-  const DataSource& source = found.source;
+  const CodedSource found = FindSource(l2_void ? 0 : data2, record->caps);
+  const MemorySource& source = found.source;
   const bool l2_hit = record->l2_miss == false;
   const bool beyond_l2 = *record->dc_miss && !l2_hit;
   // What the registers say of an uncached access is void, but for its going to a device.
