@@ -252,7 +252,11 @@ bool StackFinder::AppendPlace(Process& process, CpuMode mode, uint64_t address, 
   if (last_mapping_ == nullptr || !last_mapping_->Contains(looked_up)) {
     last_mapping_ = processes_.Lookup(process, looked_up, mode);
     if (last_mapping_ == nullptr) {
-      Found({processes_.objects().Unmapped(mode), address});
+      // A frame pointer that led astray left a number that is no address of code. It would make a place of its own, and a
+      // stack of its own of every sample; what it says is that the caller is unknown.
+      const bool is_astray =
+          is_caller && mode == CpuMode::kUser && !process.space.mappings().empty();
+      Found({processes_.objects().Unmapped(mode), is_astray ? kUnknownCaller : address});
       return false;
     }
   }

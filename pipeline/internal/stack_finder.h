@@ -28,6 +28,8 @@ class StackFinder {
  public:
   static constexpr size_t kBatchSamples = 16;
   static constexpr uint32_t kNone = UINT32_MAX;
+  // The position, in what no mapping covers, of every user mode caller that is not known.
+  static constexpr uint64_t kUnknownCaller = 0;
 
   // A sample's stack, as far as it is known before Number.
   struct Stack {
@@ -96,7 +98,8 @@ class StackFinder {
                        const Process& process) const;
   void AppendLbrStack(const CapturedSample& sample, Process& process);
   void AppendLeafCaller(const CapturedSample& sample, Process& process);
-  // False if no mapping covers the address (it is kept in a catch-all object).
+  // False if no mapping covers the address: then the place is in a catch-all object, at the address or, of a user mode
+  // caller, at kUnknownCaller.
   bool AppendPlace(Process& process, CpuMode mode, uint64_t address, bool is_caller);
   // The callers that begin `chain`, as far as each one's place is known. Returns how many.
   size_t AppendKnownCallers(std::span<const uint64_t> chain);

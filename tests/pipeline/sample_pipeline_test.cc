@@ -168,14 +168,33 @@ TEST_F(SamplePipelineTest, DropsSamplesOfDummyEventsAndCountsThem) {
   EXPECT_EQ(profile.Text(profile.default_sample_type), "cpu");
 }
 
-TEST_F(SamplePipelineTest, KeepsAddressesThatNoMappingCovers) {
+TEST_F(SamplePipelineTest, KeepsInterruptedAddressesThatNoMappingCovers) {
+  Map(1, 0x10000, 0x1000, 0, "/bin/app");
+  Sample(1, {kContextUser, 0x666000, 0x10020});
+  const Profile profile = Run();
+  const auto stack = profile.Stack(profile.samples[0].stack);
+  ASSERT_EQ(stack.size(), 2U);
+  EXPECT_EQ(profile.locations[stack[0]].address, 0x666000U);
+  EXPECT_EQ(profile.Text(profile.mappings[profile.locations[stack[0]].mapping].file), "[unknown]");
+}
+
+TEST_F(SamplePipelineTest, MarksUnknownCallersAlikeWhateverTheFramePointerLedTo) {
   Map(1, 0x10000, 0x1000, 0, "/bin/app");
   Sample(1, {kContextUser, 0x10010, 0x666000, 0x10020});
+  Sample(1, {kContextUser, 0x10010, 0x777000, 0x10020});
   const Profile profile = Run();
+  ASSERT_EQ(profile.samples.size(), 1U);
   EXPECT_EQ(Frames(profile, 0).size(), 3U) << "an unknown caller is a marker, not a gap";
   const auto stack = profile.Stack(profile.samples[0].stack);
-  EXPECT_EQ(profile.locations[stack[1]].address, 0x666000U);
+  EXPECT_EQ(profile.locations[stack[1]].address, 0U);
   EXPECT_EQ(profile.Text(profile.mappings[profile.locations[stack[1]].mapping].file), "[unknown]");
+}
+
+TEST_F(SamplePipelineTest, KeepsCallersOfAProcessWhoseMappingsAreNotRecorded) {
+  Sample(1, {kContextUser, 0x10010, 0x666000});
+  const Profile profile = Run();
+  const auto stack = profile.Stack(profile.samples[0].stack);
+  EXPECT_EQ(profile.locations[stack[1]].address, 0x665fffU + 1);
 }
 
 TEST_F(SamplePipelineTest, SaysWhenAChainEndsOutsideAllCode) {
