@@ -22,6 +22,7 @@ struct ReportOptions {
 };
 
 constexpr size_t kTopRowsText = 40;
+constexpr size_t kBranchRowsText = 40;
 constexpr size_t kTreeNodesText = 400;
 constexpr double kTreeSharePercentText = 0.5;
 
@@ -81,6 +82,21 @@ Status PrintMemory(const ReportOptions& options, const Profile& profile,
                                           : RenderMemoryText(profile, entities, memory, render));
 }
 
+Status PrintBranches(const ReportOptions& options, const Profile& profile,
+                     const RenderOptions& render) {
+  if (profile.summary.branches.empty()) {
+    return Error{
+        ErrorCode::kInvalidInput,
+        "no branch records: the branches view needs recordings with branch stacks of flow mode "
+        "(perf record -b)"};
+  }
+  const size_t rows_default = options.json ? SIZE_MAX : kBranchRowsText;
+  const BranchReport report =
+      MakeBranchReport(profile, options.limit > 0 ? options.limit : rows_default);
+  return WriteStandardOutput(options.json ? RenderBranchesJson(profile, report)
+                                          : RenderBranchesText(profile, report, render));
+}
+
 Status Report(const ReportOptions& options) {
   if (options.view == "events") return PrintEvents(options);
   TRY_ASSIGN(const ImportOptions import, MakeImportOptions(options.common));
@@ -92,6 +108,8 @@ Status Report(const ReportOptions& options) {
     TRY(PrintTop(options, profile, entities, render));
   } else if (options.view == "memory") {
     TRY(PrintMemory(options, profile, entities, render));
+  } else if (options.view == "branches") {
+    TRY(PrintBranches(options, profile, render));
   } else if (options.view == "quality") {
     TRY(WriteStandardOutput(options.json ? RenderQualityJson(profile)
                                          : RenderQualityText(profile, render)));
@@ -110,8 +128,9 @@ void AddReport(CLI::App* app, VerbFunction* chosen) {
   verb->add_option("inputs", options->inputs, "Recordings and profiles of any format")
       ->required()
       ->type_name("IN");
-  verb->add_option("--view", options->view, "top, tree, callers, memory, events or quality")
-      ->check(CLI::IsMember({"top", "tree", "callers", "memory", "events", "quality"}))
+  verb->add_option("--view", options->view,
+                   "top, tree, callers, branches, memory, events or quality")
+      ->check(CLI::IsMember({"top", "tree", "callers", "branches", "memory", "events", "quality"}))
       ->capture_default_str();
   verb->add_option("--kind", options->kind, "For the events view: sample, branch or memory")
       ->check(CLI::IsMember({"sample", "branch", "memory"}));

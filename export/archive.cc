@@ -6,6 +6,7 @@
 
 #include "base/hash.h"
 #include "base/str_format.h"
+#include "export/branch_section.h"
 #include "export/internal/compression.h"
 
 namespace ptarmigan {
@@ -33,7 +34,8 @@ uint64_t Checksum(uint32_t type, std::string_view name, Bytes content) {
 
 bool IsKnown(ArchiveSection type) {
   constexpr std::array kKnown = {ArchiveSection::kProfile, ArchiveSection::kSymbolTable,
-                                 ArchiveSection::kCode, ArchiveSection::kHost};
+                                 ArchiveSection::kCode, ArchiveSection::kHost,
+                                 ArchiveSection::kBranches};
   return std::ranges::find(kKnown, type) != kKnown.end();
 }
 
@@ -76,7 +78,9 @@ Status ArchiveWriter::Add(ArchiveSection type, std::string_view name, Bytes cont
 
 Status ArchiveWriter::AddProfile(const Profile& profile) {
   TRY_ASSIGN(const std::string message, EncodePprof(profile, {.gzip = false}));
-  return Add(ArchiveSection::kProfile, "", AsBytes(message));
+  TRY(Add(ArchiveSection::kProfile, "", AsBytes(message)));
+  if (profile.summary.branches.empty()) return OkStatus();
+  return Add(ArchiveSection::kBranches, "", AsBytes(EncodeBranchSection(profile)));
 }
 
 Status ArchiveWriter::Finish() {
@@ -163,6 +167,13 @@ Result<Profile> ArchiveReader::ReadProfile(const DecodeLimits& limits) const {
   if (index == entries_.size()) return Error{ErrorCode::kNotFound, "the archive holds no profile"};
   TRY_ASSIGN(const std::string message, Read(index));
   TRY_ASSIGN(Profile profile, DecodePprof(AsBytes(message), limits));
+  const size_t branches = Find(ArchiveSection::kBranches, "");
+  if (branches < entries_.size()) {
+    const Result<std::string> content = Read(branches);
+    if (!content || !DecodeBranchSection(AsBytes(*content), &profile)) {
+      profile.losses.Lose(LossStage::kParse, LossReason::kBadValue, 1, LossUnit::kRecords);
+    }
+  }
   const auto unknown =
       std::ranges::count_if(entries_, [](const Entry& entry) { return !IsKnown(entry.type); });
   if (unknown > 0) {

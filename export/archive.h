@@ -24,6 +24,7 @@ enum class ArchiveSection : uint32_t {
   kSymbolTable = 2,  // a .sym file; name: build id in hex
   kCode = 3,         // bytes of code; name: chosen by the writer
   kHost = 4,         // JSON object that describes the machine; one per archive
+  kBranches = 5,  // the profile's BranchSummary (export/branch_section.h); at most one per archive
 };
 
 class ArchiveWriter {

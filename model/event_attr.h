@@ -60,9 +60,19 @@ enum ReadFormatBit : uint64_t {
   kReadLost = 1U << 4,
 };
 
-// perf_event_attr::branch_sample_type bits that change the record's layout or meaning
+// perf_event_attr::branch_sample_type bits: which branches are recorded, and what about them
 enum BranchSampleBit : uint64_t {
+  kBranchAny = 1U << 3,
+  kBranchAnyCall = 1U << 4,
+  kBranchAnyReturn = 1U << 5,
+  kBranchIndirectCall = 1U << 6,
+  kBranchAbortTx = 1U << 7,
+  kBranchInTx = 1U << 8,
+  kBranchNoTx = 1U << 9,
+  kBranchConditional = 1U << 10,
   kBranchCallStack = 1U << 11,
+  kBranchIndirectJump = 1U << 12,
+  kBranchCall = 1U << 13,
   kBranchNoFlags = 1U << 14,
   kBranchNoCycles = 1U << 15,
   kBranchTypeSave = 1U << 16,

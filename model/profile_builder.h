@@ -56,7 +56,7 @@ class ProfileBuilder {
 };
 
 // Appends what `source` holds to `builder`, whose sample types must be `types` in this order:
-// types[i] is where value i of the source goes.
+// types[i] is where value i of the source goes. Samples and memory summary: MergeProfiles adds up headers and branches too.
 void AddProfile(const Profile& source, std::span<const size_t> types, ProfileBuilder* builder);
 
 }  // namespace ptarmigan

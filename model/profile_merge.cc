@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "base/str_format.h"
+#include "model/branch_summary.h"
 #include "model/memory_summary.h"
 #include "model/profile.h"
 #include "model/profile_builder.h"
@@ -32,6 +33,7 @@ class Importer {
 
   StringId String(StringId id) { return builder_.String(source_.Text(id)); }
 
+  // What each of the source's locations is called in the builder.
   std::span<const LocationId> locations() const { return locations_; }
 
   StackId Stack(StackId id) {
@@ -190,20 +192,27 @@ std::vector<std::string> HeaderTexts(const Profile& profile) {
   return texts;
 }
 
-}  // namespace
-
-void AddProfile(const Profile& source, std::span<const size_t> types, ProfileBuilder* builder) {
-  Importer importer(source, builder);
+// All but the branches, which MergeProfiles adds up over all sources.
+void AddContent(const Profile& source, std::span<const size_t> types, Importer* importer,
+                ProfileBuilder* builder) {
   std::vector<int64_t> values(builder->profile().sample_types.size());
   for (size_t i = 0; i < source.samples.size(); ++i) {
     std::ranges::fill(values, 0);
     const auto old_values = source.Values(i);
     for (size_t t = 0; t < types.size(); ++t) values[types[t]] += old_values[t];
     builder->Add(
-        {importer.Stack(source.samples[i].stack), importer.LabelSet(source.samples[i].labels)},
+        {importer->Stack(source.samples[i].stack), importer->LabelSet(source.samples[i].labels)},
         values);
   }
-  AddMemorySummary(source.summary.memory, importer.locations(), &builder->profile().summary.memory);
+  AddMemorySummary(source.summary.memory, importer->locations(),
+                   &builder->profile().summary.memory);
+}
+
+}  // namespace
+
+void AddProfile(const Profile& source, std::span<const size_t> types, ProfileBuilder* builder) {
+  Importer importer(source, builder);
+  AddContent(source, types, &importer, builder);
 }
 
 Result<Profile> MergeProfiles(std::span<const Profile* const> profiles) {
@@ -214,6 +223,7 @@ Result<Profile> MergeProfiles(std::span<const Profile* const> profiles) {
     builder.SampleType(first.Text(type.type), first.Text(type.unit));
   }
   CopyHeaderTexts(first, &builder.profile());
+  BranchSummaryBuilder branches;
   for (const Profile* profile : profiles) {
     if (SortedTypeNames(*profile) != SortedTypeNames(first)) {
       return Error{ErrorCode::kInvalidInput,
@@ -223,9 +233,12 @@ Result<Profile> MergeProfiles(std::span<const Profile* const> profiles) {
     for (const auto& type : profile->sample_types) {
       types.push_back(builder.SampleType(profile->Text(type.type), profile->Text(type.unit)));
     }
-    AddProfile(*profile, types, &builder);
+    Importer importer(*profile, &builder);
+    AddContent(*profile, types, &importer, &builder);
+    branches.Add(profile->summary.branches, importer.locations());
     MergeHeader(*profile, &builder.profile());
   }
+  builder.profile().summary.branches = branches.Finish();
   return builder.Finish();
 }
 

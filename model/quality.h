@@ -22,18 +22,21 @@ struct EventTotal {
 struct Quality {
   uint64_t stacks_complete = 0;                // samples
   std::map<std::string, uint64_t> stacks_cut;  // StackEndName -> samples
+  // What checking the call stacks of branch records gave (LbrCheckName) -> samples.
+  std::map<std::string, uint64_t> lbr_checks;
   uint64_t frames_symbolized = 0;              // frames, weighted by samples
   // (object, reason) -> frames, weighted by samples
   std::map<std::pair<std::string, std::string>, uint64_t> frames_unsymbolized;
 
   bool empty() const {
-    return stacks_complete == 0 && stacks_cut.empty() && frames_symbolized == 0 &&
-           frames_unsymbolized.empty();
+    return stacks_complete == 0 && stacks_cut.empty() && lbr_checks.empty() &&
+           frames_symbolized == 0 && frames_unsymbolized.empty();
   }
   void Merge(const Quality& other) {
     stacks_complete += other.stacks_complete;
     frames_symbolized += other.frames_symbolized;
     for (const auto& [reason, count] : other.stacks_cut) stacks_cut[reason] += count;
+    for (const auto& [check, count] : other.lbr_checks) lbr_checks[check] += count;
     for (const auto& [key, count] : other.frames_unsymbolized) frames_unsymbolized[key] += count;
   }
   bool operator==(const Quality&) const = default;

@@ -14,6 +14,8 @@
 #include "model/address_space.h"
 #include "model/profile_builder.h"
 #include "model/stack.h"
+#include "pipeline/internal/branch_code.h"
+#include "pipeline/internal/branch_table.h"
 #include "pipeline/internal/event_column.h"
 #include "pipeline/internal/memory_table.h"
 #include "pipeline/internal/place_numbers.h"
@@ -71,6 +73,7 @@ class SamplePipeline::Impl {
                     .by_cpu = options.label_cpu,
                     .memory_bytes_max = options.memory_bytes_max,
                     .mutex = {}},
+        branches_(description, processes_, numbers_),
         // (The bound is looked at with every sample.)
         counter_(table_, memory_, /*in_background=*/options.memory_bytes_max == 0) {
     table_.Reserve(description.records_bytes);
@@ -118,6 +121,7 @@ class SamplePipeline::Impl {
   internal::SpeLookup spe_lookup_;
   std::vector<std::unique_ptr<internal::SpeAggregator>> spe_lanes_;
   internal::MemoryTable memory_;
+  internal::BranchTable branches_;
   internal::StackCounter counter_;
   std::vector<EventColumn> columns_;
   std::array<PendingSample, StackFinder::kBatchSamples> batch_;
@@ -148,7 +152,8 @@ bool SamplePipeline::Impl::Admit(uint32_t event, uint64_t period, const RecordId
     losses_.Lose(LossStage::kFilter, LossReason::kDummyEvent);
     return false;
   }
-  if (options_.memory_bytes_max > 0 && table_.MemoryBytes() > options_.memory_bytes_max) {
+  if (options_.memory_bytes_max > 0 &&
+      table_.MemoryBytes() + branches_.MemoryBytes() > options_.memory_bytes_max) {
     losses_.Lose(LossStage::kBuild, LossReason::kLimit);
     return false;
   }
@@ -163,6 +168,9 @@ void SamplePipeline::Impl::OnSample(const CapturedSample& sample) {
   if (outcome == MemoryDecoder::Outcome::kNotMemory) memory = nullptr;
   losses_.Keep();
   const auto [process, thread] = processes_.FindTask(sample.identity.pid, sample.identity.tid);
+  if (sample.has_branches && branches_.Takes(sample.event)) {
+    branches_.Add(sample, process, &losses_);
+  }
   PendingSample& pending = batch_[batch_count_];
   pending.is_memory = memory != nullptr;
   pending.stack = finder_.Find(sample, process);
@@ -299,6 +307,7 @@ void SamplePipeline::Impl::DescribeProfile(Profile* profile) {
                                             description_.clock_reference_ns);
   }
   for (const EventColumn& column : columns_) profile->events.push_back(column.total);
+  profile->quality.lbr_checks = finder_.lbr().Checks();
   for (size_t end = 0; end < kStackEnds; ++end) {
     if (samples_by_stack_end_[end] == 0) continue;
     if (static_cast<StackEnd>(end) == StackEnd::kComplete) {
@@ -347,9 +356,14 @@ Profile SamplePipeline::Impl::Finish(const LossLedger& source_losses) {
   for (const auto& [pid, path] : jit_dumps_of_live_) AddJitDump(pid, path);
   resolver_.Finish();
   Quality frames;
-  Profile profile = internal::AssembleProfile(
-      {.table = table_, .memory = memory_, .labels = labels, .columns = columns_}, &resolver_,
-      &frames);
+  internal::BranchCode branch_code(symbolizer_, resolver_, table_);
+  Profile profile = internal::AssembleProfile({.table = table_,
+                                               .memory = memory_,
+                                               .labels = labels,
+                                               .columns = columns_,
+                                               .branches = branches_,
+                                               .branch_code = branch_code},
+                                              &resolver_, &frames);
   AddComments(&profile);
   DescribeProfile(&profile);
   profile.quality.Merge(frames);

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "model/profile.h"
+#include "query/branches.h"
 #include "query/entities.h"
 #include "query/memory.h"
 #include "query/top.h"
@@ -29,6 +30,9 @@ std::string RenderTreeText(const Profile& profile, const EntityTable& entities,
 std::string RenderTreeJson(const Profile& profile, const EntityTable& entities,
                            const CallTree& tree, size_t sample_type);
 
+std::string RenderBranchesText(const Profile& profile, const BranchReport& report,
+                               const RenderOptions& options);
+std::string RenderBranchesJson(const Profile& profile, const BranchReport& report);
 std::string RenderMemoryText(const Profile& profile, const EntityTable& entities,
                              const MemoryTable& memory, const RenderOptions& options);
 std::string RenderMemoryJson(const Profile& profile, const EntityTable& entities,

@@ -1,13 +1,15 @@
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "model/loss_ledger.h"
+#include "query/internal/json_parts.h"
 #include "query/render.h"
 
 namespace ptarmigan {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using internal::DumpJson;
+using internal::EventsJson;
+using internal::Json;
 
 Json SampleTypes(const Profile& profile) {
   Json types = Json::array();
@@ -15,15 +17,6 @@ Json SampleTypes(const Profile& profile) {
     types.push_back({{"type", profile.Text(type.type)}, {"unit", profile.Text(type.unit)}});
   }
   return types;
-}
-
-Json Events(const Profile& profile) {
-  Json events = Json::array();
-  for (const EventTotal& event : profile.events) {
-    events.push_back(
-        {{"name", event.name}, {"samples", event.samples}, {"period_sum", event.period_sum}});
-  }
-  return events;
 }
 
 void AddEntity(const Entity& entity, Json* row) {
@@ -34,11 +27,6 @@ void AddEntity(const Entity& entity, Json* row) {
   (*row)["build_id"] = entity.build_id;
 }
 
-std::string Dump(const Json& json) {
-  // Names come from foreign files: bytes that are not UTF-8 are replaced, never thrown about.
-  return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
-}
-
 }  // namespace
 
 std::string RenderTopJson(const Profile& profile, const EntityTable& entities,
@@ -46,7 +34,7 @@ std::string RenderTopJson(const Profile& profile, const EntityTable& entities,
   Json json;
   json["sample_types"] = SampleTypes(profile);
   json["total"] = top.total;
-  json["events"] = Events(profile);
+  json["events"] = EventsJson(profile);
   Json rows = Json::array();
   for (const TopRow& top_row : top.rows) {
     Json row;
@@ -57,7 +45,7 @@ std::string RenderTopJson(const Profile& profile, const EntityTable& entities,
   }
   json["rows"] = std::move(rows);
   json["rows_cut"] = top.rows_cut;
-  return Dump(json);
+  return DumpJson(json);
 }
 
 std::string RenderTreeJson(const Profile& profile, const EntityTable& entities,
@@ -66,7 +54,7 @@ std::string RenderTreeJson(const Profile& profile, const EntityTable& entities,
   json["sample_types"] = SampleTypes(profile);
   json["sample_type"] = profile.Text(profile.sample_types[sample_type].type);
   json["total"] = profile.Totals();
-  json["events"] = Events(profile);
+  json["events"] = EventsJson(profile);
   Json nodes = Json::array();
   Entity root;
   root.function = "all";
@@ -83,12 +71,12 @@ std::string RenderTreeJson(const Profile& profile, const EntityTable& entities,
     nodes.push_back(std::move(row));
   }
   json["nodes"] = std::move(nodes);
-  return Dump(json);
+  return DumpJson(json);
 }
 
 std::string RenderQualityJson(const Profile& profile) {
   Json json;
-  json["events"] = Events(profile);
+  json["events"] = EventsJson(profile);
   json["captured"] = profile.losses.captured();
   json["kept"] = profile.losses.kept();
   Json lost = Json::array();
@@ -111,6 +99,9 @@ std::string RenderQualityJson(const Profile& profile) {
     cut.push_back({{"reason", reason}, {"count", count}});
   }
   json["stacks"] = {{"complete", profile.quality.stacks_complete}, {"cut", std::move(cut)}};
+  Json checks = Json::object();
+  for (const auto& [result, count] : profile.quality.lbr_checks) checks[result] = count;
+  json["lbr_checks"] = std::move(checks);
   Json unsymbolized = Json::array();
   for (const auto& [key, count] : profile.quality.frames_unsymbolized) {
     unsymbolized.push_back({{"object", key.first}, {"reason", key.second}, {"count", count}});
@@ -119,7 +110,7 @@ std::string RenderQualityJson(const Profile& profile) {
                     {"unsymbolized", std::move(unsymbolized)}};
   json["trace_bytes"] = {{"decoded", 0},  {"before_sync", 0}, {"after_error", 0},
                          {"overflow", 0}, {"no_image", 0},    {"padding", 0}};
-  return Dump(json);
+  return DumpJson(json);
 }
 
 }  // namespace ptarmigan

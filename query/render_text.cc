@@ -4,38 +4,21 @@
 
 #include "base/str_format.h"
 #include "model/loss_ledger.h"
+#include "query/internal/text_parts.h"
 #include "query/render.h"
 
 namespace ptarmigan {
 namespace {
 
-constexpr std::string_view kBold = "\x1b[1m";
-constexpr std::string_view kDim = "\x1b[2m";
-constexpr std::string_view kPlain = "\x1b[0m";
-
-std::string Styled(std::string_view style, std::string_view text, const RenderOptions& options) {
-  if (!options.colour) return std::string(text);
-  return StrFormat("{}{}{}", style, text, kPlain);
-}
-
-std::string WithThousands(uint64_t value) {
-  std::string digits = std::to_string(value);
-  for (size_t i = digits.size(); i > 3; i -= 3) digits.insert(i - 3, ",");
-  return digits;
-}
+using internal::BaseName;
+using internal::kBold;
+using internal::kDim;
+using internal::Shorten;
+using internal::Styled;
+using internal::WithThousands;
 
 double Percent(int64_t part, int64_t whole) {
   return whole == 0 ? 0.0 : 100.0 * static_cast<double>(part) / static_cast<double>(whole);
-}
-
-std::string_view BaseName(std::string_view path) { return path.substr(path.rfind('/') + 1); }
-
-// Longer texts lose their middle: the ends say most.
-std::string Shorten(std::string_view text, size_t columns) {
-  if (text.size() <= columns || columns < 8) return std::string(text);
-  const size_t head = columns * 2 / 3 - 1;
-  const size_t tail = columns - head - 2;
-  return StrFormat("{}..{}", text.substr(0, head), text.substr(text.size() - tail));
 }
 
 std::string Place(const Entity& entity) {
@@ -145,6 +128,9 @@ std::string RenderQualityText(const Profile& profile, const RenderOptions& optio
   text += StrFormat("{:>14}  complete\n", WithThousands(profile.quality.stacks_complete));
   for (const auto& [reason, count] : profile.quality.stacks_cut) {
     text += StrFormat("{:>14}  cut: {}\n", WithThousands(count), reason);
+  }
+  for (const auto& [result, count] : profile.quality.lbr_checks) {
+    text += StrFormat("{:>14}  from branch records: {}\n", WithThousands(count), result);
   }
   text += Styled(kBold, "frames\n", options);
   text += StrFormat("{:>14}  symbolized\n", WithThousands(profile.quality.frames_symbolized));

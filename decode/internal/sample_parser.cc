@@ -83,13 +83,25 @@ bool ReadChain(ByteCursor* cursor, CapturedSample* sample) {
   return true;
 }
 
-// perf_branch_entry's flags. A big-endian compiler fills them from the most significant bit.
-void DecodeBranchFlags(uint64_t flags, bool big_endian, BranchRecord* branch) {
+// perf_branch_entry's flags. There are many of them in a recording: constant shifts.
+void DecodeBranchFlags(uint64_t flags, BranchRecord* branch) {
+  branch->mispredicted = (flags & 1) != 0;
+  branch->predicted = (flags >> 1 & 1) != 0;
+  branch->in_transaction = (flags >> 2 & 1) != 0;
+  branch->abort = (flags >> 3 & 1) != 0;
+  branch->cycles = static_cast<uint16_t>(flags >> 4);
+  branch->type = static_cast<uint8_t>(flags >> 20 & 15);
+  branch->spec = static_cast<uint8_t>(flags >> 24 & 3);
+  branch->new_type = static_cast<uint8_t>(flags >> 26 & 15);
+  branch->privilege = static_cast<uint8_t>(flags >> 30 & 7);
+}
+
+// A big-endian compiler fills the same fields from the most significant bit.
+void DecodeBigEndianBranchFlags(uint64_t flags, BranchRecord* branch) {
   unsigned position = 0;
   const auto take = [&](unsigned width) {
-    const unsigned shift = big_endian ? 64 - position - width : position;
     position += width;
-    return flags >> shift & ((uint64_t{1} << width) - 1);
+    return flags >> (64 - position) & ((uint64_t{1} << width) - 1);
   };
   branch->mispredicted = take(1) != 0;
   branch->predicted = take(1) != 0;
@@ -107,12 +119,23 @@ bool ReadBranches(ByteCursor* cursor, const EventLayout& layout, bool big_endian
   const uint64_t count = cursor->U64();
   if ((layout.branch_sample_type & kBranchHwIndex) != 0) sample->branch_hw_index = cursor->U64();
   if (!cursor->ok() || count > cursor->remaining() / kBranchEntryBytes) return false;
+  const std::byte* entry = cursor->Take(count * kBranchEntryBytes).data();
   sample->branches.resize(static_cast<size_t>(count));
   for (BranchRecord& branch : sample->branches) {
-    branch = BranchRecord();
-    branch.from = cursor->U64();
-    branch.to = cursor->U64();
-    DecodeBranchFlags(cursor->U64(), big_endian, &branch);
+    uint64_t words[kBranchEntryBytes / 8];
+    std::memcpy(words, entry, kBranchEntryBytes);
+    entry += kBranchEntryBytes;
+    if (cursor->swaps()) {
+      for (uint64_t& word : words) word = ByteSwap(word);
+    }
+    branch.from = words[0];
+    branch.to = words[1];
+    branch.counters = 0;
+    if (big_endian) {
+      DecodeBigEndianBranchFlags(words[2], &branch);
+    } else {
+      DecodeBranchFlags(words[2], &branch);
+    }
   }
   sample->has_branches = true;
   if ((layout.branch_sample_type & kBranchCounters) != 0) {

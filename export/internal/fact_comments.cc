@@ -17,6 +17,7 @@ constexpr std::string_view kLost = "lost";
 constexpr std::string_view kEvent = "event";
 constexpr std::string_view kStacks = "stacks";
 constexpr std::string_view kStackCut = "stack_cut";
+constexpr std::string_view kLbrCheck = "lbr_check";
 constexpr std::string_view kFrames = "frames";
 constexpr std::string_view kUnsymbolized = "frame_unsymbolized";
 
@@ -153,6 +154,9 @@ bool ParseQuality(std::string_view key, FactReader* facts, Quality* quality) {
   } else if (key == kStackCut) {
     const std::string reason = facts->Quoted("reason");
     added.stacks_cut[reason] = facts->Number("samples");
+  } else if (key == kLbrCheck) {
+    const std::string result = facts->Quoted("result");
+    added.lbr_checks[result] = facts->Number("samples");
   } else {
     const std::string object = facts->Quoted("object");
     const std::string reason = facts->Quoted("reason");
@@ -188,6 +192,9 @@ std::vector<std::string> FactComments(const Profile& profile) {
   for (const auto& [reason, samples] : quality.stacks_cut) {
     add(kStackCut, StrFormat("reason={} samples={}", Quote(reason), samples));
   }
+  for (const auto& [result, samples] : quality.lbr_checks) {
+    add(kLbrCheck, StrFormat("result={} samples={}", Quote(result), samples));
+  }
   add(kFrames, StrFormat("symbolized={}", quality.frames_symbolized));
   for (const auto& [where, frames] : quality.frames_unsymbolized) {
     add(kUnsymbolized, StrFormat("object={} reason={} frames={}", Quote(where.first),
@@ -205,7 +212,8 @@ bool ParseFactComment(std::string_view comment, Profile* profile) {
   FactReader facts(comment.substr(colon + 2));
   if (key == kSamples || key == kLost) return ParseLosses(key, &facts, &profile->losses);
   if (key == kEvent) return ParseEvent(&facts, &profile->events);
-  if (key == kStacks || key == kFrames || key == kStackCut || key == kUnsymbolized) {
+  if (key == kStacks || key == kFrames || key == kStackCut || key == kLbrCheck ||
+      key == kUnsymbolized) {
     return ParseQuality(key, &facts, &profile->quality);
   }
   return false;

@@ -8,9 +8,7 @@
 namespace ptarmigan::internal {
 namespace {
 
-bool HasRuntimePositions(const CodeObject& object) {
-  return object.kind != CodeObject::Kind::kFile && object.kind != CodeObject::Kind::kVdso;
-}
+bool HasRuntimePositions(const CodeObject& object) { return !HasFilePositions(object); }
 
 bool IsKernelSide(const CodeObject& object) {
   return object.kind == CodeObject::Kind::kKernel ||

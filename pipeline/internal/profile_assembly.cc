@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/compact_index.h"
+#include "pipeline/internal/branch_assembly.h"
 
 namespace ptarmigan::internal {
 namespace {
@@ -81,6 +82,11 @@ class Assembly {
     distinct_ = builder_.profile().locations.size() == places.size();
   }
 
+  void SummariseBranchTable() {
+    if (input_.branches.traces().empty()) return;
+    branches_ = SummariseBranches(input_.branches, locations_, &input_.branch_code);
+  }
+
   void AddSampleTypes() {
     builder_.SampleType("samples", "count");
     for (size_t i = 0; i < kMemLatencies; ++i) {
@@ -103,6 +109,7 @@ class Assembly {
       SetDefaultType(type);
     }
     SetDefaultType("samples");
+    if (!branches_.edges.empty()) branch_columns_ = AddBranchColumns(&builder_);
     // Rows differ in (stack, labels) unless several events share them.
     distinct_rows_ = used_events <= 1;
   }
@@ -154,6 +161,11 @@ class Assembly {
     }
   }
 
+  void AddBranches() {
+    AddBranchRows(branches_, branch_columns_, &builder_);
+    builder_.profile().summary.branches = std::move(branches_);
+  }
+
   void CountFrames(Quality* quality) const {
     const StackTable& table = input_.table;
     std::vector<uint64_t> samples_of_stack(table.stacks(), 0);
@@ -167,6 +179,7 @@ class Assembly {
     std::pair<const CodeObject*, SymbolMiss> last;
     uint64_t* frames_of_last = nullptr;
     for (size_t place = 0; place < frames_of_place.size(); ++place) {
+      if (frames_of_place[place] == 0) continue;  // only branch records name it
       const SymbolMiss miss = resolver_.places()[place].miss;
       if (miss == SymbolMiss::kNone) {
         quality->frames_symbolized += frames_of_place[place];
@@ -229,6 +242,8 @@ class Assembly {
   std::vector<StackId> stacks_;        // by stack of the table
   std::vector<size_t> type_of_event_;
   std::array<size_t, kMemLatencies> type_of_latency_ = {kNoType, kNoType, kNoType, kNoType};
+  BranchSummary branches_;
+  BranchColumns branch_columns_;
   bool distinct_ = false;
   bool distinct_rows_ = false;
 };
@@ -239,11 +254,13 @@ Profile AssembleProfile(const AssemblyInput& input, PlaceResolver* resolver, Qua
   Assembly assembly(input, *resolver);
   assembly.AddMappings();
   assembly.AddLocations();
+  assembly.SummariseBranchTable();
   assembly.AddSampleTypes();
   assembly.CountFrames(quality);
   assembly.AddStacks();
   assembly.AddRows();
   assembly.AddMemorySummary();
+  assembly.AddBranches();
   return resolver->builder().Finish();
 }
 

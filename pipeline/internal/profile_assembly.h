@@ -6,6 +6,8 @@
 
 #include "model/profile_builder.h"
 #include "model/quality.h"
+#include "pipeline/internal/branch_code.h"
+#include "pipeline/internal/branch_table.h"
 #include "pipeline/internal/event_column.h"
 #include "pipeline/internal/memory_table.h"
 #include "pipeline/internal/place_resolver.h"
@@ -19,6 +21,8 @@ struct AssemblyInput {
   MemoryTable& memory;    // becomes the profile's summary
   const Profile& labels;  // label_sets[i] is what Row::labels == i means
   std::span<const EventColumn> columns;
+  const BranchTable& branches;
+  BranchCode& branch_code;
 };
 
 // `resolver` must be finished; its builder is emptied. Fills `quality`'s frame counts.

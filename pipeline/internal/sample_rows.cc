@@ -60,12 +60,15 @@ void BranchRows::OnSample(const CapturedSample& sample) {
     const BranchRecord& branch = sample.branches[i];
     AppendIdentity(sample, &text_);
     Append("{}\t0x{:x}\t0x{:x}\t", i, branch.from, branch.to);
-    if (has_flags)
+    // Neither predicted nor mispredicted, no cycles, no speculation: the hardware does not tell.
+    if (has_flags && (branch.mispredicted || branch.predicted))
       Append("{:d}\t{:d}\t", branch.mispredicted, branch.predicted);
     else
       text_ += "\t\t";
-    if (has_cycles) Append("{}", branch.cycles);
-    Append("\t{}\t{}\t", BranchTypeName(branch), branch.spec);
+    if (has_cycles && branch.cycles != 0) Append("{}", branch.cycles);
+    Append("\t{}\t", BranchTypeName(branch));
+    if (branch.spec != 0) Append("{}", branch.spec);
+    text_ += '\t';
     if (has_flags)
       Append("{:d}\t{:d}\n", branch.abort, branch.in_transaction);
     else

@@ -97,8 +97,13 @@ void StackFinder::FindByUnwinding(const CapturedSample& sample, Process& process
 void StackFinder::FindByChain(const CapturedSample& sample, Process& process) {
   if (sample.has_branches && unwinder_.IsLbrCallStack(sample.event)) {
     AppendChain(sample, process, /*kernel_only=*/true);
-    AppendLbrStack(sample, process);
-    stack_.origin = StackOrigin::kLbr;
+    const LbrStack::Found found = lbr_.Find(sample, process);
+    for (const LbrFrame& frame : found.frames) {
+      if (Depth() >= kStackFramesMax) break;
+      AppendPlace(process, CpuMode::kUser, frame.address, frame.is_return_address);
+    }
+    stack_.origin = found.origin;
+    stack_.end = found.end;
   } else if (sample.has_ip && !AppendPlace(process, sample.cpumode, sample.ip.value, false)) {
     stack_.end = StackEnd::kNoMapping;
   }
@@ -204,23 +209,6 @@ size_t StackFinder::SharedCallers(const RecentCallers& recent, std::span<const u
                                             recent.addresses.rbegin(), recent.addresses.rend());
   const auto shared = static_cast<size_t>(ours - addresses.rbegin());
   return Depth() + addresses.size() <= kStackFramesMax ? shared : 0;
-}
-
-void StackFinder::AppendLbrStack(const CapturedSample& sample, Process& process) {
-  // In call-stack mode the entries are the calls that have not returned: `from` is the call instruction itself.
-  // The interrupted user address is the sample's, or for a kernel sample the first user address of its chain.
-  uint64_t user_ip = sample.ip.value;
-  if (sample.cpumode == CpuMode::kKernel) {
-    user_ip = 0;
-    const auto marker = std::ranges::find(sample.chain, kContextUser);
-    if (marker != sample.chain.end() && marker + 1 != sample.chain.end()) user_ip = *(marker + 1);
-    if (user_ip == 0 && !sample.branches.empty()) user_ip = sample.branches.front().to;
-  }
-  if (user_ip != 0) AppendPlace(process, CpuMode::kUser, user_ip, false);
-  for (const BranchRecord& branch : sample.branches) {
-    if (Depth() >= kStackFramesMax) return;
-    AppendPlace(process, CpuMode::kUser, branch.from, false);
-  }
 }
 
 void StackFinder::AppendLeafCaller(const CapturedSample& sample, Process& process) {

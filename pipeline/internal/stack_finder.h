@@ -18,6 +18,7 @@
 #include "model/recording.h"
 #include "model/stack.h"
 #include "pipeline/internal/known_places.h"
+#include "pipeline/internal/lbr_stack.h"
 #include "pipeline/internal/place_numbers.h"
 #include "pipeline/internal/stack_counter.h"
 #include "pipeline/internal/user_unwinder.h"
@@ -51,12 +52,18 @@ class StackFinder {
   // All references must outlive the finder.
   StackFinder(const RecordingDescription& description, ProcessTable& processes,
               UserUnwinder& unwinder, PlaceNumbers& numbers)
-      : description_(description), processes_(processes), unwinder_(unwinder), numbers_(numbers) {}
+      : description_(description),
+        processes_(processes),
+        unwinder_(unwinder),
+        numbers_(numbers),
+        lbr_(unwinder) {}
 
   Stack Find(const CapturedSample& sample, Process& process);
   // Appends the numbers of a stack that is not known, leaf first. Each of the batch once, in their order.
   void Number(const Stack& stack, std::vector<uint32_t>* places);
   void StartBatch();
+  // Of the stacks that came from branch records.
+  const LbrStack& lbr() const { return lbr_; }
 
  private:
   // Threads whose last callers are remembered.
@@ -96,7 +103,6 @@ class StackFinder {
   // callers as they were.
   size_t SharedCallers(const RecentCallers& recent, std::span<const uint64_t> addresses,
                        const Process& process) const;
-  void AppendLbrStack(const CapturedSample& sample, Process& process);
   void AppendLeafCaller(const CapturedSample& sample, Process& process);
   // False if no mapping covers the address: then the place is in a catch-all object, at the address or, of a user mode
   // caller, at kUnknownCaller.
@@ -115,6 +121,7 @@ class StackFinder {
   ProcessTable& processes_;
   UserUnwinder& unwinder_;
   PlaceNumbers& numbers_;
+  LbrStack lbr_;
   Stack stack_;  // of the sample that is looked at
   // Places of the batch; each frame is checked against kStackFramesMax but the caller of a leaf.
   std::vector<Frame> found_ = std::vector<Frame>(kBatchSamples * (kStackFramesMax + 1));

@@ -26,6 +26,11 @@ struct Place {
   uint64_t time_ns = kAnyTime;
 };
 
+// Whether places of the object are offsets in its file.
+inline bool HasFilePositions(const CodeObject& object) {
+  return object.kind == CodeObject::Kind::kFile || object.kind == CodeObject::Kind::kVdso;
+}
+
 struct Row {
   uint32_t stack = 0;
   uint32_t labels = 0;

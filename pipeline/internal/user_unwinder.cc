@@ -1,5 +1,8 @@
 #include "pipeline/internal/user_unwinder.h"
 
+#include <algorithm>
+#include <iterator>
+
 namespace ptarmigan::internal {
 namespace {
 
@@ -60,6 +63,64 @@ std::optional<VirtAddr> UserUnwinder::LeafCaller(const CapturedSample& sample, P
   if (link_register == 0) return std::nullopt;
   process_ = &process;
   return WalkerFor(sample).LeafCaller(sample.ip, link_register, *this);
+}
+
+std::optional<UserUnwinder::FilePlace> UserUnwinder::FindInFile(VirtAddr address,
+                                                                Process& process) {
+  const CodeMapping* mapping = processes_.Lookup(process, address, CpuMode::kUser);
+  if (mapping == nullptr || (mapping->object->kind != CodeObject::Kind::kFile &&
+                             mapping->object->kind != CodeObject::Kind::kVdso)) {
+    return std::nullopt;
+  }
+  OpenedObject& opened = Open(*mapping->object);
+  if (opened.unwind == nullptr) return std::nullopt;
+  const auto vaddr = opened.file->ToVaddr(mapping->ToFileOffset(address));
+  return vaddr ? std::optional(FilePlace{&opened, *vaddr}) : std::nullopt;
+}
+
+std::optional<VirtAddr> UserUnwinder::FunctionStart(VirtAddr address, Process& process) {
+  const auto place = FindInFile(address, process);
+  if (!place) return std::nullopt;
+  OpenedObject& opened = *place->object;
+  if (!opened.has_functions) {
+    opened.has_functions = true;
+    CfiTable(*opened.file).ForEachRange([&](const CfiRange& range) {
+      opened.functions.push_back(range);
+    });
+    std::ranges::sort(opened.functions, {}, &CfiRange::start);
+  }
+  const auto after = std::ranges::upper_bound(opened.functions, place->vaddr, {}, &CfiRange::start);
+  if (after == opened.functions.begin() || place->vaddr >= std::prev(after)->end) {
+    return std::nullopt;
+  }
+  return address - (place->vaddr - std::prev(after)->start);
+}
+
+bool UserUnwinder::IsOutermost(VirtAddr address, Process& process) {
+  const auto place = FindInFile(address, process);
+  if (!place) return false;
+  const UnwindRow* row = place->object->unwind->FindRow(place->vaddr);
+  if (row == nullptr) return false;
+  return std::ranges::any_of(row->rules, [&](const RegisterRule& rule) {
+    return rule.register_number == row->return_register && rule.kind == RuleKind::kUndefined;
+  });
+}
+
+bool UserUnwinder::IsLinkageStub(VirtAddr address, Process& process) {
+  const auto place = FindInFile(address, process);
+  if (!place) return false;
+  for (const char* name : {".plt", ".plt.sec", ".plt.got"}) {
+    const ElfSection* section = place->object->file->FindSection(name);
+    if (section != nullptr && place->vaddr >= section->vaddr &&
+        place->vaddr - section->vaddr < section->size_bytes) {
+      return true;
+    }
+  }
+  return false;
+}
+
+bool UserUnwinder::IsCode(VirtAddr address, Process& process) {
+  return processes_.Lookup(process, address, CpuMode::kUser) != nullptr;
 }
 
 bool UserUnwinder::IsLbrCallStack(uint32_t event) const {

@@ -43,6 +43,16 @@ class UserUnwinder : private ModuleFinder {
   // The register that LeafCaller looks at, 0 where it does not.
   uint64_t LinkRegister(const CapturedSample& sample) const;
 
+  // Where the function (or part of one) that holds the address begins, by the object's unwind tables; nothing if not
+  // known.
+  std::optional<VirtAddr> FunctionStart(VirtAddr address, Process& process);
+  // Whether unwind tables say that the function at the address has no caller.
+  bool IsOutermost(VirtAddr address, Process& process);
+  // Whether the address lies in a stub of the linker (PLT), which jumps on to the function that was meant.
+  bool IsLinkageStub(VirtAddr address, Process& process);
+  // Whether the address lies in an executable mapping of the process.
+  bool IsCode(VirtAddr address, Process& process);
+
   // Whether the event's branch stacks are call stacks (and not the last branches).
   bool IsLbrCallStack(uint32_t event) const;
 
@@ -52,7 +62,15 @@ class UserUnwinder : private ModuleFinder {
     std::shared_ptr<const ElfFile> file;
     std::shared_ptr<const ElfFile> debug_file;
     std::unique_ptr<UnwindObject> unwind;
+    std::vector<CfiRange> functions;  // sorted; made with the first question
+    bool has_functions = false;
   };
+  // A place in an object's file.
+  struct FilePlace {
+    OpenedObject* object = nullptr;
+    FileVaddr vaddr;
+  };
+  std::optional<FilePlace> FindInFile(VirtAddr address, Process& process);
 
   bool Find(VirtAddr pc, CodeModule* module) override;
   OpenedObject& Open(const CodeObject& object);

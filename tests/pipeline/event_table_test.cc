@@ -48,14 +48,16 @@ TEST(EventTable, PrintsOneLinePerBranchNewestFirst) {
     sample.has_ip = true;
     sample.branches = {
         {.from = 0x1, .to = 0x2, .mispredicted = true, .cycles = 9, .type = 4, .spec = 2},
-        {.from = 0x3, .to = 0x4, .predicted = true}};
+        {.from = 0x3, .to = 0x4, .predicted = true},
+        {.from = 0x5, .to = 0x6}};
     sink.OnSample(sample);
   });
   EXPECT_EQ(Table(source, EventKind::kAny),
             "cpu\tpid\ttid\ttime_"
             "ns\tip\tidx\tfrom\tto\tmispredicted\tpredicted\tcycles\ttype\tspec\tabort\tin_tx\n"
             "1\t\t\t\t0x10\t0\t0x1\t0x2\t1\t0\t9\tCALL\t2\t0\t0\n"
-            "1\t\t\t\t0x10\t1\t0x3\t0x4\t0\t1\t0\t\t0\t0\t0\n");
+            "1\t\t\t\t0x10\t1\t0x3\t0x4\t0\t1\t\t\t\t0\t0\n"
+            "1\t\t\t\t0x10\t2\t0x5\t0x6\t\t\t\t\t\t0\t0\n");
 }
 
 TEST(EventTable, StopsWhenTheOutputFails) {

@@ -1,0 +1,71 @@
+// BranchStack: what the branch records of a sample say, whoever made them: Intel's LBR (legacy and architectural), AMD's
+// LbrExtV2 and BRS, Arm's BRBE, and branch stacks that perf made from a CoreSight or PT trace. The kernel gives all of them
+// one shape (struct perf_branch_entry, include/uapi/linux/perf_event.h); they differ in what they leave out:
+//
+//                        outcome         cycles      spec                   one side missing
+//   Intel LBR            yes             Skylake on  -                      -
+//   AMD LbrExtV2 (Zen 4) yes             -           wrong-path entries     -
+//   AMD BRS (Zen 3)      -               -           -                      -
+//   Arm BRBE             yes             yes         -                      from or to is 0
+//   CoreSight            -  (see .cc)    -           -                      -
+//   PT                   -               -           -                      -
+//
+// Absent is not zero: an outcome that is neither predicted nor mispredicted is unknown, 0 cycles are unknown.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "model/event.h"
+#include "model/recording.h"
+
+namespace ptarmigan {
+
+enum class BranchStackMode : uint8_t {
+  kNone,
+  kFlow,       // the last branches that were taken
+  kCallStack,  // the calls that have not returned
+};
+
+// What one event's branch stacks mean.
+struct BranchStackFormat {
+  BranchStackMode mode = BranchStackMode::kNone;
+  // Every taken branch is recorded: between two entries code ran straight on. False where a filter leaves kinds out.
+  bool every_branch = false;
+  bool has_outcome = false;
+  bool has_cycles = false;
+};
+
+BranchStackFormat BranchStackFormatOf(const RecordingDescription& description,
+                                      const EventDescription& event);
+
+enum class BranchOutcome : uint8_t { kUnknown, kPredicted, kMispredicted };
+
+// One branch that was taken. A side that is 0 was not recorded; never both.
+struct BranchEdge {
+  uint64_t from = 0;
+  uint64_t to = 0;
+  uint16_t cycles = 0;  // since the branch before; 0: not known; 0xffff: at least so many
+  BranchOutcome outcome = BranchOutcome::kUnknown;
+  bool is_return = false;  // false: not a return, or the kind is not recorded
+};
+
+// Where a stack's entries went: each is counted once.
+struct BranchEntryCounts {
+  uint64_t whole = 0;
+  uint64_t half = 0;        // one side only
+  uint64_t wrong_path = 0;  // speculation that was undone: the branch never happened
+  uint64_t empty = 0;       // neither side: unused, or a virtual machine without the hardware
+
+  uint64_t kept() const { return whole + half; }
+  uint64_t all() const { return whole + half + wrong_path + empty; }
+};
+
+// Replaces `edges` by the sample's branches, newest first. For flow mode.
+BranchEntryCounts ReadBranchStack(const CapturedSample& sample, const BranchStackFormat& format,
+                                  std::vector<BranchEdge>* edges);
+
+// Whether a branch recorded as type and new_type (PERF_BR_*) is a return from a function.
+bool IsReturnType(const BranchRecord& branch);
+
+}  // namespace ptarmigan

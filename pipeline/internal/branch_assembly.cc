@@ -1,0 +1,137 @@
+#include "pipeline/internal/branch_assembly.h"
+
+#include <absl/container/flat_hash_map.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "model/branch_summary.h"
+
+namespace ptarmigan::internal {
+namespace {
+
+int64_t Saturated(uint64_t value) {
+  return static_cast<int64_t>(std::min<uint64_t>(value, INT64_MAX));
+}
+
+class Summary {
+ public:
+  Summary(const BranchTable& table, std::span<const LocationId> locations, BranchCode* code)
+      : table_(table), locations_(locations), code_(*code), run_of_trace_(table.traces().size()) {}
+
+  BranchSummary Make() {
+    for (size_t i = 0; i < table_.traces().size(); ++i) AddTrace(i);
+    for (const BranchTable::CycleCount& count : table_.cycle_counts()) {
+      if (count.empty() || !run_of_trace_[count.trace()]) continue;
+      const BranchTable::Places& places = table_.PlacesOf(count.trace());
+      builder_.AddCycles({LocationOf(places.to), LocationOf(places.end)}, count.cycles(),
+                         count.executions);
+    }
+    builder_.AddWrongPath(table_.wrong_path());
+    return builder_.Finish();
+  }
+
+ private:
+  void AddTrace(size_t index) {
+    const BranchTable::Trace& trace = table_.traces()[index];
+    const BranchTable::Places& places = table_.PlacesOf(index);
+    const LocationId from = LocationOf(places.from);
+    const LocationId to = LocationOf(places.to);
+    LocationId end = BranchSummary::kNone;
+    if (places.end != BranchTable::kNoPlace) {
+      const CodeRun run = places.is_possible_run ? RunOf(places.to, places.end)
+                                                 : CodeRun{.verdict = CodeRun::Verdict::kLeaves};
+      if (run.verdict == CodeRun::Verdict::kStraight || run.verdict == CodeRun::Verdict::kUnknown) {
+        end = LocationOf(places.end);
+        run_of_trace_[index] = true;
+        builder_.AddBlock(
+            {.start = to, .end = end, .count = trace.count, .instructions = run.instructions});
+      } else {
+        builder_.AddRejected(trace.count);
+      }
+    }
+    builder_.AddEdge({.from = from,
+                      .to = to,
+                      .count = trace.count,
+                      .mispredicted = trace.mispredicted,
+                      .predicted = trace.predicted,
+                      .cycles_sum = trace.cycles_sum});
+    builder_.AddTrace({.from = from,
+                       .to = to,
+                       .end = end,
+                       .is_return = places.is_return ||
+                                    (places.from != BranchTable::kNoPlace && IsReturn(places.from)),
+                       .count = trace.count,
+                       .mispredicted = trace.mispredicted});
+  }
+
+  // The location, and the start of its function with the first use.
+  LocationId LocationOf(uint32_t place) {
+    if (place == BranchTable::kNoPlace) return BranchSummary::kNone;
+    if (place >= is_known_.size()) is_known_.resize(place + 1);
+    if (!is_known_[place]) {
+      is_known_[place] = true;
+      if (const auto start = code_.FunctionStart(place)) {
+        builder_.AddFunctionStart(locations_[place], *start);
+      }
+    }
+    return locations_[place];
+  }
+
+  CodeRun RunOf(uint32_t start, uint32_t end) {
+    const auto [at, is_new] = runs_.try_emplace({start, end});
+    if (is_new) at->second = code_.Walk(start, end);
+    return at->second;
+  }
+
+  bool IsReturn(uint32_t place) {
+    const auto [at, is_new] = returns_.try_emplace(place, false);
+    if (is_new) at->second = code_.IsReturn(place);
+    return at->second;
+  }
+
+  const BranchTable& table_;
+  const std::span<const LocationId> locations_;
+  BranchCode& code_;
+  BranchSummaryBuilder builder_;
+  std::vector<bool> run_of_trace_;  // whether the trace's run is possible
+  std::vector<bool> is_known_;      // by place
+  absl::flat_hash_map<std::pair<uint32_t, uint32_t>, CodeRun> runs_;
+  absl::flat_hash_map<uint32_t, bool> returns_;
+};
+
+}  // namespace
+
+BranchSummary SummariseBranches(const BranchTable& table, std::span<const LocationId> locations,
+                                BranchCode* code) {
+  return Summary(table, locations, code).Make();
+}
+
+BranchColumns AddBranchColumns(ProfileBuilder* builder) {
+  BranchColumns columns;
+  columns.branches = builder->SampleType("branches", "count");
+  columns.mispredicts = builder->SampleType("mispredicts", "count");
+  return columns;
+}
+
+void AddBranchRows(const BranchSummary& summary, const BranchColumns& columns,
+                   ProfileBuilder* builder) {
+  if (summary.edges.empty()) return;
+  const Profile::Label kind{.key = builder->String("kind"), .text = builder->String("branch")};
+  const LabelSetId labels = builder->LabelSet({&kind, 1});
+  std::vector<int64_t> values(builder->profile().sample_types.size());
+  std::vector<LocationId> stack;
+  for (const BranchSummary::Edge& edge : summary.edges) {
+    stack.clear();
+    for (const LocationId side : {edge.to, edge.from}) {
+      if (side != BranchSummary::kNone) stack.push_back(side);
+    }
+    values[columns.branches] = Saturated(edge.count);
+    values[columns.mispredicts] = Saturated(edge.mispredicted);
+    builder->Add({builder->Stack(stack), labels}, values);
+  }
+}
+
+}  // namespace ptarmigan::internal

@@ -1,0 +1,108 @@
+#include "query/branches.h"
+
+#include <algorithm>
+#include <cmath>
+#include <tuple>
+
+namespace ptarmigan {
+namespace {
+
+// Two-sided 95 % of the normal distribution.
+constexpr double kNormalQuantile = 1.959963984540054;
+
+class Places {
+ public:
+  explicit Places(const Profile& profile) : profile_(profile) {}
+
+  CodePlace Of(uint32_t location_id) const {
+    CodePlace place;
+    if (location_id == BranchSummary::kNone) return place;
+    const Profile::Location& location = profile_.locations[location_id];
+    place.is_known = true;
+    place.address = location.address;
+    if (location.mapping != kNoId) {
+      const Profile::Mapping& mapping = profile_.mappings[location.mapping];
+      place.object = profile_.Text(mapping.file);
+      place.build_id = profile_.Text(mapping.build_id);
+    }
+    const auto lines = profile_.Lines(location);
+    if (!lines.empty() && lines.back().function != kNoId) {
+      place.function = profile_.Text(profile_.functions[lines.back().function].name);
+    }
+    const auto& starts = profile_.summary.branches.function_starts;
+    const auto start =
+        std::ranges::lower_bound(starts, location_id, {}, &BranchSummary::FunctionStart::location);
+    if (start != starts.end() && start->location == location_id &&
+        start->address <= location.address) {
+      place.offset = location.address - start->address;
+    }
+    return place;
+  }
+
+ private:
+  const Profile& profile_;
+};
+
+auto OrderOf(const CodePlace& place) {
+  return std::tuple(place.object, place.build_id, place.address);
+}
+
+}  // namespace
+
+Interval WilsonInterval(uint64_t hits, uint64_t trials) {
+  if (trials == 0) return {};
+  const auto n = static_cast<double>(trials);
+  const double rate = static_cast<double>(std::min(hits, trials)) / n;
+  const double z2 = kNormalQuantile * kNormalQuantile;
+  const double centre = (rate + z2 / (2 * n)) / (1 + z2 / n);
+  const double half =
+      kNormalQuantile / (1 + z2 / n) * std::sqrt(rate * (1 - rate) / n + z2 / (4 * n * n));
+  return {std::max(0.0, centre - half), std::min(1.0, centre + half)};
+}
+
+BranchReport MakeBranchReport(const Profile& profile, size_t rows_max) {
+  const BranchSummary& summary = profile.summary.branches;
+  const Places places(profile);
+  BranchReport report;
+  for (const BranchSummary::Edge& edge : summary.edges) {
+    report.branches += edge.count;
+    report.mispredicted += edge.mispredicted;
+    report.predicted += edge.predicted;
+    report.edges.push_back(
+        {.from = places.Of(edge.from),
+         .to = places.Of(edge.to),
+         .edge = edge,
+         .mispredict_rate = WilsonInterval(edge.mispredicted, edge.mispredicted + edge.predicted)});
+  }
+  for (const BranchSummary::Block& block : summary.blocks) {
+    BlockRow row;
+    row.start = places.Of(block.start);
+    row.end = places.Of(block.end);
+    row.block = block;
+    row.cycles = FiguresOf(summary.Cycles(block));
+    if (block.instructions > 0 && row.cycles.median > 0) {
+      row.instructions_per_cycle = block.instructions / row.cycles.median;
+    }
+    report.blocks.push_back(row);
+  }
+  std::ranges::sort(report.edges, [](const EdgeRow& a, const EdgeRow& b) {
+    if (a.edge.count != b.edge.count) return a.edge.count > b.edge.count;
+    return std::pair(OrderOf(a.from), OrderOf(a.to)) < std::pair(OrderOf(b.from), OrderOf(b.to));
+  });
+  std::ranges::sort(report.blocks, [](const BlockRow& a, const BlockRow& b) {
+    if (a.block.count != b.block.count) return a.block.count > b.block.count;
+    return std::pair(OrderOf(a.start), OrderOf(a.end)) <
+           std::pair(OrderOf(b.start), OrderOf(b.end));
+  });
+  if (report.edges.size() > rows_max) {
+    report.edges_cut = report.edges.size() - rows_max;
+    report.edges.resize(rows_max);
+  }
+  if (report.blocks.size() > rows_max) {
+    report.blocks_cut = report.blocks.size() - rows_max;
+    report.blocks.resize(rows_max);
+  }
+  return report;
+}
+
+}  // namespace ptarmigan

@@ -1,0 +1,108 @@
+#include "decode/branch_stack.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <random>
+#include <vector>
+
+namespace ptarmigan {
+namespace {
+
+BranchStackFormat FormatOf(uint64_t branch_sample_type, Arch arch = Arch::kX86_64) {
+  RecordingDescription description;
+  description.arch = arch;
+  EventDescription event;
+  event.attr.sample_type = kSampleBranchStack;
+  event.attr.branch_sample_type = branch_sample_type;
+  return BranchStackFormatOf(description, event);
+}
+
+CapturedSample SampleOf(std::vector<BranchRecord> branches) {
+  CapturedSample sample;
+  sample.branches = std::move(branches);
+  sample.has_branches = true;
+  return sample;
+}
+
+TEST(BranchStack, TellsFlowFromCallStacks) {
+  EXPECT_EQ(FormatOf(kBranchAny).mode, BranchStackMode::kFlow);
+  EXPECT_EQ(FormatOf(kBranchCallStack | kBranchNoFlags).mode, BranchStackMode::kCallStack);
+  EXPECT_FALSE(FormatOf(kBranchCallStack).every_branch);
+  EXPECT_EQ(BranchStackFormatOf({}, {}).mode, BranchStackMode::kNone);
+}
+
+TEST(BranchStack, KnowsRunsOnlyWhereNoKindOfBranchIsLeftOut) {
+  EXPECT_TRUE(FormatOf(kBranchAny).every_branch);
+  EXPECT_TRUE(FormatOf(kBranchAny | kBranchAnyCall).every_branch);
+  EXPECT_TRUE(FormatOf(kBranchHwIndex).every_branch);
+  EXPECT_FALSE(FormatOf(kBranchAnyCall).every_branch);
+  EXPECT_FALSE(FormatOf(kBranchConditional | kBranchIndirectJump).every_branch);
+  EXPECT_FALSE(FormatOf(kBranchAny | kBranchInTx).every_branch);
+}
+
+TEST(BranchStack, DropsWrongPathEntriesAndKeepsTheOthers) {
+  const auto sample = SampleOf({{.from = 1, .to = 2, .predicted = true, .spec = 2},
+                                {.from = 3, .to = 4, .mispredicted = true, .spec = 1},
+                                {.from = 5, .to = 6, .mispredicted = true, .spec = 3},
+                                {.from = 7, .to = 8}});
+  std::vector<BranchEdge> edges;
+  const auto counts = ReadBranchStack(sample, FormatOf(kBranchAny), &edges);
+  EXPECT_EQ(counts.whole, 3U);
+  EXPECT_EQ(counts.wrong_path, 1U);
+  EXPECT_EQ(counts.all(), 4U);
+  ASSERT_EQ(edges.size(), 3U);
+  EXPECT_EQ(edges[0].outcome, BranchOutcome::kPredicted);
+  EXPECT_EQ(edges[1].from, 5U);
+  EXPECT_EQ(edges[1].outcome, BranchOutcome::kMispredicted);
+  EXPECT_EQ(edges[2].outcome, BranchOutcome::kUnknown);
+}
+
+TEST(BranchStack, AcceptsHalfRecordsAndCountsEmptyOnes) {
+  const auto sample =
+      SampleOf({{.from = 0, .to = 2}, {.from = 3, .to = 0}, {}, {.from = 5, .to = 6}});
+  std::vector<BranchEdge> edges;
+  const auto counts = ReadBranchStack(sample, FormatOf(kBranchAny, Arch::kArm64), &edges);
+  EXPECT_EQ(counts.half, 2U);
+  EXPECT_EQ(counts.empty, 1U);
+  EXPECT_EQ(counts.whole, 1U);
+  EXPECT_EQ(edges.size(), 3U);
+}
+
+TEST(BranchStack, TakesNoOutcomeFromEventsThatRecordNone) {
+  const auto sample = SampleOf({{.from = 1, .to = 2, .predicted = true, .cycles = 9}});
+  std::vector<BranchEdge> edges;
+  ReadBranchStack(sample, FormatOf(kBranchAny | kBranchNoFlags | kBranchNoCycles), &edges);
+  EXPECT_EQ(edges[0].outcome, BranchOutcome::kUnknown);
+  EXPECT_EQ(edges[0].cycles, 0);
+}
+
+TEST(BranchStack, DoesNotBelieveOutcomesThatPerfMadeUpForCoresight) {
+  const auto sample = SampleOf({{.from = 1, .to = 2, .predicted = true}});
+  std::vector<BranchEdge> edges;
+  ReadBranchStack(sample, FormatOf(kBranchHwIndex, Arch::kArm64), &edges);
+  EXPECT_EQ(edges[0].outcome, BranchOutcome::kUnknown);
+  ReadBranchStack(sample, FormatOf(kBranchAny, Arch::kArm64), &edges);
+  EXPECT_EQ(edges[0].outcome, BranchOutcome::kPredicted);
+}
+
+TEST(BranchStack, CountsEveryEntryOnceWhateverItHolds) {
+  std::mt19937_64 random(7);
+  std::vector<BranchEdge> edges;
+  for (int round = 0; round < 500; ++round) {
+    CapturedSample sample = SampleOf(std::vector<BranchRecord>(random() % 70));
+    for (BranchRecord& branch : sample.branches) {
+      branch.from = random() % 3 == 0 ? 0 : random();
+      branch.to = random() % 3 == 0 ? 0 : random();
+      branch.spec = static_cast<uint8_t>(random() % 4);
+      branch.mispredicted = random() % 2 == 0;
+      branch.predicted = random() % 2 == 0;
+    }
+    const auto counts = ReadBranchStack(sample, FormatOf(random() & 0xfffff), &edges);
+    EXPECT_EQ(counts.all(), sample.branches.size());
+    EXPECT_EQ(counts.kept(), edges.size());
+  }
+}
+
+}  // namespace
+}  // namespace ptarmigan
