@@ -17,44 +17,44 @@ constexpr std::string_view kRemoteRam = "remote RAM";
 constexpr std::string_view kIo = "IO";
 
 constexpr std::array kCommonSources = {
-    SpeDataSource{0, "l1d", kL1Hit},
-    SpeDataSource{8, "l2", kL2Hit},
-    SpeDataSource{9, "peer_core", kL2Hit},
-    SpeDataSource{10, "local_cluster", kL3Hit},
-    SpeDataSource{11, "sys_cache", kL3Hit},
-    SpeDataSource{12, "peer_cluster", kL3Hit},
-    SpeDataSource{13, "remote", kRemote, Answer::kYes},
-    SpeDataSource{14, "dram", kRam},
+    SpeSource{0, "l1d", kL1Hit},
+    SpeSource{8, "l2", kL2Hit},
+    SpeSource{9, "peer_core", kL2Hit},
+    SpeSource{10, "local_cluster", kL3Hit},
+    SpeSource{11, "sys_cache", kL3Hit},
+    SpeSource{12, "peer_cluster", kL3Hit},
+    SpeSource{13, "remote", kRemote, Answer::kYes},
+    SpeSource{14, "dram", kRam},
 };
 constexpr std::array kAmpereOneSources = {
-    SpeDataSource{0, "local_chip_cache_or_device", kL2Hit},
-    SpeDataSource{3, "slc", kL3Hit},
-    SpeDataSource{5, "remote_chip_cache", kRemote, Answer::kYes},
-    SpeDataSource{7, "ddr", kRam},
-    SpeDataSource{8, "l1d", kL1Hit},
-    SpeDataSource{9, "l2d", kL2Hit},
+    SpeSource{0, "local_chip_cache_or_device", kL2Hit},
+    SpeSource{3, "slc", kL3Hit},
+    SpeSource{5, "remote_chip_cache", kRemote, Answer::kYes},
+    SpeSource{7, "ddr", kRam},
+    SpeSource{8, "l1d", kL1Hit},
+    SpeSource{9, "l2d", kL2Hit},
 };
 constexpr std::array kHip12Sources = {
-    SpeDataSource{0, "peer_cpu", kL2Hit},
-    SpeDataSource{1, "peer_cpu_hitm", kL2Hit, Answer::kNo, true},
-    SpeDataSource{2, "l3", kL3Hit},
-    SpeDataSource{3, "l3_hitm", kL3Hit, Answer::kNo, true},
-    SpeDataSource{4, "peer_cluster", kL3Hit},
-    SpeDataSource{5, "peer_cluster_hitm", kL3Hit, Answer::kNo, true},
-    SpeDataSource{6, "remote_socket", kRemote, Answer::kYes},
-    SpeDataSource{7, "remote_socket_hitm", kRemote, Answer::kYes, true},
-    SpeDataSource{8, "local_mem", kRam},
-    SpeDataSource{9, "remote_mem", kRemoteRam, Answer::kYes},
-    SpeDataSource{13, "nc_dev", kIo},
-    SpeDataSource{16, "l2", kL2Hit},
-    SpeDataSource{17, "l2_hitm", kL2Hit, Answer::kNo, true},
-    SpeDataSource{18, "l1", kL1Hit},
+    SpeSource{0, "peer_cpu", kL2Hit},
+    SpeSource{1, "peer_cpu_hitm", kL2Hit, Answer::kNo, true},
+    SpeSource{2, "l3", kL3Hit},
+    SpeSource{3, "l3_hitm", kL3Hit, Answer::kNo, true},
+    SpeSource{4, "peer_cluster", kL3Hit},
+    SpeSource{5, "peer_cluster_hitm", kL3Hit, Answer::kNo, true},
+    SpeSource{6, "remote_socket", kRemote, Answer::kYes},
+    SpeSource{7, "remote_socket_hitm", kRemote, Answer::kYes, true},
+    SpeSource{8, "local_mem", kRam},
+    SpeSource{9, "remote_mem", kRemoteRam, Answer::kYes},
+    SpeSource{13, "nc_dev", kIo},
+    SpeSource{16, "l2", kL2Hit},
+    SpeSource{17, "l2_hitm", kL2Hit, Answer::kNo, true},
+    SpeSource{18, "l1", kL1Hit},
 };
 
-constexpr SpeDataSourceTable kNoTable = {};
-constexpr SpeDataSourceTable kCommonTable = {"common", kCommonSources};
-constexpr SpeDataSourceTable kAmpereOneTable = {"ampereone", kAmpereOneSources};
-constexpr SpeDataSourceTable kHip12Table = {"hip12", kHip12Sources};
+constexpr SpeSourceTable kNoTable = {};
+constexpr SpeSourceTable kCommonTable = {"common", kCommonSources};
+constexpr SpeSourceTable kAmpereOneTable = {"ampereone", kAmpereOneSources};
+constexpr SpeSourceTable kHip12Table = {"hip12", kHip12Sources};
 
 constexpr uint32_t kArm = 0x41;
 constexpr uint32_t kHiSilicon = 0x48;
@@ -64,7 +64,7 @@ constexpr uint32_t kAmpere = 0xc0;
 struct CpuFamily {
   uint32_t implementer;
   uint32_t part;
-  const SpeDataSourceTable* table;
+  const SpeSourceTable* table;
 };
 
 constexpr std::array kCpuFamilies = {
@@ -153,14 +153,14 @@ void SetLatencies(const SpeRecord& record, uint16_t counter_max, MemSample* samp
 
 }  // namespace
 
-const SpeDataSource* SpeDataSourceTable::Find(uint64_t code) const {
-  for (const SpeDataSource& source : sources) {
+const SpeSource* SpeSourceTable::Find(uint64_t code) const {
+  for (const SpeSource& source : sources) {
     if (source.code == code) return &source;
   }
   return nullptr;
 }
 
-const SpeDataSourceTable& SpeDataSourcesOf(uint64_t midr) {
+const SpeSourceTable& SpeDataSourcesOf(uint64_t midr) {
   const uint64_t implementer = midr >> 24 & 0xff;
   const uint64_t part = midr >> 4 & 0xfff;
   for (const CpuFamily& family : kCpuFamilies) {
@@ -169,7 +169,7 @@ const SpeDataSourceTable& SpeDataSourcesOf(uint64_t midr) {
   return kNoTable;
 }
 
-const SpeDataSourceTable& UnknownSpeDataSources() { return kNoTable; }
+const SpeSourceTable& UnknownSpeDataSources() { return kNoTable; }
 
 uint64_t MidrFromCpuid(std::string_view cpuid) {
   if (cpuid.starts_with("0x") || cpuid.starts_with("0X")) cpuid.remove_prefix(2);
@@ -178,9 +178,9 @@ uint64_t MidrFromCpuid(std::string_view cpuid) {
   return error == std::errc() && end != cpuid.data() ? midr : 0;
 }
 
-std::string_view SpeDataSourceName(const SpeRecord& record, const SpeDataSourceTable& table) {
+std::string_view SpeDataSourceName(const SpeRecord& record, const SpeSourceTable& table) {
   if (!record.IsLoad() || !record.HasDataSource()) return "";
-  const SpeDataSource* source = table.Find(record.DataSource());
+  const SpeSource* source = table.Find(record.DataSource());
   return source != nullptr ? source->name : kUnknownSource;
 }
 
@@ -189,9 +189,9 @@ std::string_view SpeLevelByEvents(const SpeRecord& record) {
   return record.IsLoad() ? LoadLevel(record) : "";
 }
 
-std::string_view SpeLevel(const SpeRecord& record, const SpeDataSourceTable& table) {
+std::string_view SpeLevel(const SpeRecord& record, const SpeSourceTable& table) {
   if (record.IsLoad() && record.HasDataSource()) {
-    const SpeDataSource* source = table.Find(record.DataSource());
+    const SpeSource* source = table.Find(record.DataSource());
     if (source != nullptr) return source->level;
   }
   return SpeLevelByEvents(record);
@@ -234,9 +234,9 @@ MemSample ToMemSample(const SpeRecord& record, const SpeOrigin& origin) {
   } else if (record.Event(SpeEvent::kSnooped)) {
     sample.snoop = "hit";
   }
-  const SpeDataSource* source = nullptr;
+  const SpeSource* source = nullptr;
   if (record.IsLoad() && record.HasDataSource()) {
-    const SpeDataSourceTable& table =
+    const SpeSourceTable& table =
         origin.data_sources != nullptr ? *origin.data_sources : UnknownSpeDataSources();
     source = table.Find(record.DataSource());
     sample.data_source_code = record.DataSource();

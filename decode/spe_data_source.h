@@ -14,7 +14,7 @@
 
 namespace ptarmigan {
 
-struct SpeDataSource {
+struct SpeSource {
   uint64_t code = 0;
   std::string_view name;   // "l1d", "peer_core", "dram", ...
   std::string_view level;  // "L1 hit", "RAM", ...
@@ -22,26 +22,26 @@ struct SpeDataSource {
   bool modified = false;  // from a cache that had changed it
 };
 
-struct SpeDataSourceTable {
+struct SpeSourceTable {
   std::string_view family;  // "common", "ampereone", "hip12"; empty: no table
-  std::span<const SpeDataSource> sources;
+  std::span<const SpeSource> sources;
 
   // Null if the table lacks the code.
-  const SpeDataSource* Find(uint64_t code) const;
+  const SpeSource* Find(uint64_t code) const;
 };
 
 // By implementer and part number of MIDR_EL1. Of an unknown CPU: the empty table.
-const SpeDataSourceTable& SpeDataSourcesOf(uint64_t midr);
-const SpeDataSourceTable& UnknownSpeDataSources();
+const SpeSourceTable& SpeDataSourcesOf(uint64_t midr);
+const SpeSourceTable& UnknownSpeDataSources();
 
 // MIDR from a recording's CPUID feature ("0x00000000413fd0c1"); 0 if it is none.
 uint64_t MidrFromCpuid(std::string_view cpuid);
 
 // `ds` of a record: its name by the table, "unknown" if the table has none, empty if the record is no load or has no
 // DATA-SOURCE packet (which is not code 0).
-std::string_view SpeDataSourceName(const SpeRecord& record, const SpeDataSourceTable& table);
+std::string_view SpeDataSourceName(const SpeRecord& record, const SpeSourceTable& table);
 // "L1 hit", "RAM", "L3 miss", ...: by the named data source, else by the event bits; empty if neither tells.
-std::string_view SpeLevel(const SpeRecord& record, const SpeDataSourceTable& table);
+std::string_view SpeLevel(const SpeRecord& record, const SpeSourceTable& table);
 // By the event bits alone. A load hit in the first of L1, LFB, L2, LLC that was accessed and not missed, else missed
 // the farthest; of a store the farthest level that is mentioned.
 std::string_view SpeLevelByEvents(const SpeRecord& record);

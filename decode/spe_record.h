@@ -12,7 +12,7 @@
 
 namespace ptarmigan {
 
-struct SpeDataSourceTable;
+struct SpeSourceTable;
 
 // Each packet that matters has a slot for its payload and one for its header byte, which is never 0 where the packet
 // was there. Of packets that come twice the last one counts.
@@ -112,7 +112,7 @@ struct SpeOrigin {
   uint16_t counter_max =
       0x0fff;                 // where counters of this CPU saturate, as far as seen: 12 or 16 bits
   uint32_t event = kNoEvent;  // index into RecordingDescription::events
-  const SpeDataSourceTable* data_sources = nullptr;  // never null in what SpeStream delivers
+  const SpeSourceTable* data_sources = nullptr;  // never null in what SpeStream delivers
 };
 
 inline uint64_t SpeRecord::AddressOf(SpeAddress address) const {

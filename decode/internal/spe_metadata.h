@@ -12,7 +12,7 @@
 namespace ptarmigan::internal {
 
 struct SpeCpuMetadata {
-  const SpeDataSourceTable* data_sources = nullptr;
+  const SpeSourceTable* data_sources = nullptr;
   std::optional<uint32_t> pmu_type;
 };
 
@@ -23,7 +23,7 @@ struct SpeMetadata {
   uint32_t pmu_type = 0;  // version 1: of every CPU
   std::map<uint32_t, SpeCpuMetadata> cpus;
   // The table that all CPUs share; null if they differ or there are none.
-  const SpeDataSourceTable* shared_data_sources = nullptr;
+  const SpeSourceTable* shared_data_sources = nullptr;
 };
 
 // `record` includes the header. Nothing if it is not SPE's or too short.

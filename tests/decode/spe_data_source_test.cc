@@ -51,7 +51,7 @@ TEST(SpeDataSource, ReadsMidrFromTheCpuidOfARecording) {
 }
 
 TEST(SpeDataSource, NamesTheSourceOfLoadsThatHaveThePacket) {
-  const SpeDataSourceTable& table = SpeDataSourcesOf(kNeoverseN1);
+  const SpeSourceTable& table = SpeDataSourcesOf(kNeoverseN1);
   SpeRecord load = LoadStore(false, 0);
   EXPECT_EQ(SpeDataSourceName(load, table), "");
   Set(&load, SpeRecord::kDataSourceSlot, 0x43, 0);
