@@ -7,11 +7,11 @@
 #include <string_view>
 #include <vector>
 
+#include "base/radix_sort.h"
 #include "export/internal/compression.h"
 #include "export/internal/fact_comments.h"
 #include "export/internal/location_lists.h"
 #include "export/internal/protobuf_wire.h"
-#include "export/internal/radix_sort.h"
 #include "export/pprof.h"
 #include "proto/profile.pb.h"
 
@@ -26,12 +26,22 @@ constexpr size_t kAhead = 8;
 constexpr size_t kFramesPerLine = 64 / sizeof(LocationId);
 // Frames at the leaf, which differ most from stack to stack.
 constexpr size_t kLeafFrames = 8;
-using internal::KeyedId;
 using internal::PutBytes;
 using internal::PutVarint;
 using internal::VarintSize;
 using internal::WireType;
 using internal::WireWriter;
+
+struct KeyedId {
+  uint64_t key = 0;
+  uint32_t id = 0;
+};
+
+// By key. Ids of equal keys come, and stay, in ascending order.
+void SortByKey(std::span<KeyedId> items, std::vector<KeyedId>* scratch) {
+  RadixSort(
+      items, [](const KeyedId& item) { return item.key; }, scratch);
+}
 
 // The ids of all stacks, ordered from the root on, so that stacks which share callers stand side by side: their bytes
 // repeat within the 32 KiB that gzip looks back over. A stack comes before those that it begins.
@@ -67,8 +77,7 @@ class StackOrder {
       FetchFrames(i, alike);
       items_[i].key = Key(items_[i].id, alike.depth);
     }
-    internal::SortKeyedIds(std::span(items_).subspan(alike.begin, alike.end - alike.begin),
-                           &scratch_);
+    SortByKey(std::span(items_).subspan(alike.begin, alike.end - alike.begin), &scratch_);
     const uint64_t last_frame = (uint64_t{1} << frame_bits_) - 1;
     for (size_t i = alike.begin; i < alike.end;) {
       size_t end = i + 1;
@@ -253,8 +262,7 @@ class Encoder {
     }
     std::vector<KeyedId> scratch;
     for (size_t slot = 0; slot + 1 < begin.size(); ++slot) {
-      internal::SortKeyedIds(std::span(items).subspan(begin[slot], begin[slot + 1] - begin[slot]),
-                             &scratch);
+      SortByKey(std::span(items).subspan(begin[slot], begin[slot + 1] - begin[slot]), &scratch);
     }
     return items;
   }

@@ -90,9 +90,10 @@ struct MemorySummary {
   };
   // A cache line that more than one thread wrote.
   struct SharedLine {
+    static constexpr uint32_t kThreadsMax = 4;
     uint64_t address = 0;  // first byte; virtual
     bool is_physical = false;
-    uint32_t writers = 0;  // threads; not counted beyond 8
+    uint32_t writers = 0;  // threads; not counted beyond kThreadsMax
     uint32_t readers = 0;
     uint64_t stores = 0;
     uint64_t loads = 0;

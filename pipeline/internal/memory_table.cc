@@ -1,23 +1,12 @@
 #include "pipeline/internal/memory_table.h"
 
 #include <algorithm>
-#include <bit>
-#include <tuple>
 #include <utility>
 
 #include "model/memory_summary.h"
 #include "pipeline/internal/stack_table.h"
 
 namespace ptarmigan::internal {
-namespace {
-
-uint32_t RoundDown(uint32_t cycles) {
-  const int extra_bits = static_cast<int>(std::bit_width(cycles)) - 4;
-  return extra_bits > 0 ? cycles >> extra_bits << extra_bits : cycles;
-}
-
-}  // namespace
-
 void MemoryTable::Add(uint32_t row, uint32_t place, const MemSample& sample) {
   Sums sums = {};
   for (size_t i = 0; i < kMemLatencies; ++i) {
@@ -48,17 +37,6 @@ void MemoryTable::AddSums(uint32_t row, uint8_t latencies, const Sums& sums) {
     uint64_t& sum = sums_[row][i];
     if (__builtin_add_overflow(sum, sums[i], &sum)) sum = UINT64_MAX;
   }
-}
-
-void MemoryTable::CountLatency(uint32_t place, MemLatency which, uint64_t cycles,
-                               uint64_t samples) {
-  auto counted = static_cast<uint32_t>(std::min<uint64_t>(cycles, UINT32_MAX));
-  if (counts_.size() >= kExactCountsMax) counted = RoundDown(counted);
-  const auto next = static_cast<uint32_t>(counts_.size());
-  const uint32_t found = count_index_.FindOrInsert(
-      {uint64_t{place} << 32 | counted, static_cast<uint32_t>(which)}, next);
-  if (found == next) counts_.push_back({.place = place, .cycles = counted, .which = which});
-  counts_[found].samples += samples;
 }
 
 void MemoryTable::Threads::Add(int32_t tid) {
@@ -101,11 +79,9 @@ void MemoryTable::CountAccess(const Access& access) {
   }
 }
 
-void MemoryTable::AddPlacesOf(const MemoryTable& other) {
-  for (const Count& count : other.counts_) {
-    CountLatency(count.place, count.which, count.cycles, count.samples);
-  }
-  for (const Line& theirs : other.lines_) {
+void MemoryTable::AddPlacesOf(MemoryTable* other) {
+  counts_.Add(&other->counts_);
+  for (const Line& theirs : other->lines_) {
     Line* line = FindLine(theirs.address, theirs.space, theirs.stores + theirs.loads);
     if (line == nullptr) continue;
     line->writers.Add(theirs.writers);
@@ -114,32 +90,29 @@ void MemoryTable::AddPlacesOf(const MemoryTable& other) {
     line->loads += theirs.loads;
     line->latency_sum += theirs.latency_sum;
   }
-  lines_not_counted_ += other.lines_not_counted_;
+  lines_not_counted_ += other->lines_not_counted_;
 }
 
 size_t MemoryTable::MemoryBytes() const {
-  return sums_.size() * sizeof(Sums) + counts_.size() * sizeof(Count) +
-         lines_.size() * sizeof(Line) + count_index_.MemoryBytes() + line_index_.MemoryBytes();
+  return sums_.size() * sizeof(Sums) + counts_.MemoryBytes() + lines_.size() * sizeof(Line) +
+         line_index_.MemoryBytes();
 }
 
 std::vector<MemorySummary::Distribution> MemoryTable::TakeDistributions(
     std::span<const LocationId> locations) {
-  // Several places can be one location.
-  for (Count& count : counts_) count.place = locations[count.place];
-  std::ranges::sort(counts_, {}, [](const Count& count) {
-    return std::tuple(count.place, count.which, count.cycles);
-  });
-  std::vector<MemorySummary::Distribution> distributions;
-  for (const Count& count : counts_) {
-    if (distributions.empty() || distributions.back().location != count.place ||
-        distributions.back().which != count.which) {
-      distributions.push_back({.location = count.place, .which = count.which, .counts = {}});
+  MemorySummary summary;
+  for (const LatencyCounts::Entry& entry : counts_.Entries()) {
+    auto& distributions = summary.distributions;
+    if (distributions.empty() || distributions.back().location != entry.place() ||
+        distributions.back().which != entry.which()) {
+      distributions.push_back({.location = entry.place(), .which = entry.which(), .counts = {}});
     }
-    auto& counts = distributions.back().counts;
-    if (counts.empty() || counts.back().first != count.cycles) counts.emplace_back(count.cycles, 0);
-    counts.back().second += count.samples;
+    distributions.back().counts.emplace_back(entry.cycles(), entry.samples);
   }
-  return distributions;
+  // Several places can be one location.
+  MemorySummary by_location;
+  AddMemorySummary(summary, locations, &by_location);
+  return std::move(by_location.distributions);
 }
 
 std::vector<MemorySummary::SharedLine> MemoryTable::TakeLines() {

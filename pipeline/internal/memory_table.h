@@ -13,15 +13,14 @@
 #include "model/mem_sample.h"
 #include "model/profile.h"
 #include "model/trace_summary.h"
+#include "pipeline/internal/latency_counts.h"
 
 namespace ptarmigan::internal {
 
 class MemoryTable {
  public:
-  // Distinct (place, latency, cycles): from then on new ones are rounded down to four significant bits.
-  static constexpr size_t kExactCountsMax = size_t{1} << 19;
   // Cache lines that are watched; samples of others are counted in MemorySummary::lines_not_counted.
-  static constexpr size_t kLinesMax = size_t{1} << 16;
+  static constexpr size_t kLinesMax = size_t{1} << 14;
   // Every processor with SPE, IBS or PEBS that has other lines has larger ones, which are then seen as two.
   static constexpr uint64_t kLineBytes = 64;
 
@@ -32,7 +31,9 @@ class MemoryTable {
 
   // The parts of Add, for those who count rows elsewhere. `latencies` has bit MemLatency for each that the sums are of.
   void AddSums(uint32_t row, uint8_t latencies, const Sums& sums);
-  void CountLatency(uint32_t place, MemLatency which, uint64_t cycles, uint64_t samples = 1);
+  void CountLatency(uint32_t place, MemLatency which, uint64_t cycles) {
+    counts_.Add(place, which, cycles);
+  }
   struct Access {
     bool loads = false;
     bool stores = false;
@@ -44,7 +45,7 @@ class MemoryTable {
   };
   void CountAccess(const Access& access);
   // Adds what `other` counted of places and lines.
-  void AddPlacesOf(const MemoryTable& other);
+  void AddPlacesOf(MemoryTable* other);
   size_t MemoryBytes() const;
 
   bool empty() const { return sums_.empty(); }
@@ -56,15 +57,9 @@ class MemoryTable {
   MemorySummary Finish(std::span<const LocationId> locations);
 
  private:
-  struct Count {
-    uint32_t place = 0;
-    uint32_t cycles = 0;
-    MemLatency which = MemLatency::kTotal;
-    uint64_t samples = 0;
-  };
   // The first threads that were seen; a line that so many threads share needs no exact number.
   struct Threads {
-    static constexpr uint32_t kMax = 8;
+    static constexpr uint32_t kMax = MemorySummary::SharedLine::kThreadsMax;
     std::array<int32_t, kMax> tids = {};
     uint32_t count = 0;
     void Add(int32_t tid);
@@ -89,8 +84,7 @@ class MemoryTable {
 
   LargeVector<Sums> sums_;  // by row
   uint8_t latencies_ = 0;
-  CompactIndex count_index_;  // (place and cycles, which)
-  LargeVector<Count> counts_;
+  LatencyCounts counts_;
   CompactIndex line_index_;  // (line number, process or physical)
   std::vector<Line> lines_;
   uint64_t lines_not_counted_ = 0;

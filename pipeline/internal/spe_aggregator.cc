@@ -146,7 +146,7 @@ void SpeAggregator::Finish(StackTable* table, MemoryTable* memory) {
         table->Add(stack, kind.labels, kind.event, kind.weight, StackTable::kNoRow, kind.samples);
     memory->AddSums(row, kind.latencies, kind.sums);
   }
-  memory->AddPlacesOf(memory_);
+  memory->AddPlacesOf(&memory_);
   kinds_ = {};
   past_ = {};
   memory_ = {};

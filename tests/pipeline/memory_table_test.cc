@@ -52,19 +52,6 @@ TEST(MemoryTable, KeepsTheSumOfASampleWithoutAPlace) {
   EXPECT_TRUE(table.Finish({}).distributions.empty());
 }
 
-TEST(MemoryTable, RoundsNewLatenciesDownBeyondItsBoundAndLosesNone) {
-  MemoryTable table;
-  constexpr auto kMax = static_cast<uint32_t>(MemoryTable::kExactCountsMax);
-  for (uint32_t cycles = 0; cycles < kMax; ++cycles) table.Add(0, 0, Load(cycles));
-  table.Add(0, 1, Load(1001));
-  table.Add(0, 1, Load(9));
-  const LocationId locations[] = {0, 1};
-  const MemorySummary summary = table.Finish(locations);
-  ASSERT_EQ(summary.distributions.size(), 2U);
-  EXPECT_EQ(summary.distributions[0].counts.size(), kMax);
-  EXPECT_THAT(summary.distributions[1].counts, ElementsAre(Pair(9, 1), Pair(960, 1)));
-}
-
 TEST(MemoryTable, FindsLinesThatSeveralThreadsWrite) {
   MemoryTable table;
   table.Add(0, 0, Access(MemOp::kStore, 1, 0x1000));

@@ -1,4 +1,4 @@
-#include "export/internal/radix_sort.h"
+#include "base/radix_sort.h"
 
 #include <gtest/gtest.h>
 
@@ -8,10 +8,15 @@
 #include <tuple>
 #include <vector>
 
-namespace ptarmigan::internal {
+namespace ptarmigan {
 namespace {
 
-TEST(SortKeyedIds, OrdersByKeyThenIdWhateverTheKeysHaveInCommon) {
+struct KeyedId {
+  uint64_t key = 0;
+  uint32_t id = 0;
+};
+
+TEST(RadixSort, OrdersByKeyAndKeepsTheOrderOfEqualOnes) {
   std::mt19937_64 random(7);
   std::vector<KeyedId> scratch;
   for (const uint64_t mask : {UINT64_MAX, uint64_t{0}, uint64_t{0x3}, uint64_t{0xffff0000},
@@ -23,7 +28,8 @@ TEST(SortKeyedIds, OrdersByKeyThenIdWhateverTheKeysHaveInCommon) {
       std::vector<KeyedId> expected = items;
       std::ranges::sort(expected, {},
                         [](const KeyedId& item) { return std::tuple(item.key, item.id); });
-      SortKeyedIds(items, &scratch);
+      RadixSort(
+          std::span(items), [](const KeyedId& item) { return item.key; }, &scratch);
       EXPECT_TRUE(std::ranges::equal(items, expected, {}, &KeyedId::id, &KeyedId::id))
           << mask << " " << size;
     }
@@ -31,4 +37,4 @@ TEST(SortKeyedIds, OrdersByKeyThenIdWhateverTheKeysHaveInCommon) {
 }
 
 }  // namespace
-}  // namespace ptarmigan::internal
+}  // namespace ptarmigan
