@@ -24,7 +24,7 @@ struct Quality {
   std::map<std::string, uint64_t> stacks_cut;  // StackEndName -> samples
   // What checking the call stacks of branch records gave (LbrCheckName) -> samples.
   std::map<std::string, uint64_t> lbr_checks;
-  uint64_t frames_symbolized = 0;              // frames, weighted by samples
+  uint64_t frames_symbolized = 0;  // frames, weighted by samples
   // (object, reason) -> frames, weighted by samples
   std::map<std::pair<std::string, std::string>, uint64_t> frames_unsymbolized;
 
