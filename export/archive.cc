@@ -8,9 +8,14 @@
 #include "base/str_format.h"
 #include "export/branch_section.h"
 #include "export/internal/compression.h"
+#include "export/internal/section_bytes.h"
+#include "export/memory_section.h"
 
 namespace ptarmigan {
 namespace {
+
+using internal::AppendU32;
+using internal::AppendU64;
 
 constexpr std::string_view kMagic = "PTMARCH\n";
 constexpr uint32_t kVersion = 1;
@@ -18,24 +23,15 @@ constexpr uint32_t kEndType = 0x20444e45;  // "END "
 constexpr uint32_t kFlagZstd = 1;
 constexpr int kZstdLevel = 3;
 
-void AppendU32(uint32_t value, std::string* out) {
-  for (unsigned shift = 0; shift < 32; shift += 8)
-    out->push_back(static_cast<char>(static_cast<uint8_t>(value >> shift)));
-}
-void AppendU64(uint64_t value, std::string* out) {
-  AppendU32(static_cast<uint32_t>(value), out);
-  AppendU32(static_cast<uint32_t>(value >> 32), out);
-}
-
 // Covers what a flipped bit could change without being seen otherwise: type, name and content.
 uint64_t Checksum(uint32_t type, std::string_view name, Bytes content) {
   return HashBytes64(content, HashBytes64(AsBytes(name), type));
 }
 
 bool IsKnown(ArchiveSection type) {
-  constexpr std::array kKnown = {ArchiveSection::kProfile, ArchiveSection::kSymbolTable,
-                                 ArchiveSection::kCode, ArchiveSection::kHost,
-                                 ArchiveSection::kBranches};
+  constexpr std::array kKnown = {ArchiveSection::kProfile,  ArchiveSection::kSymbolTable,
+                                 ArchiveSection::kCode,     ArchiveSection::kHost,
+                                 ArchiveSection::kBranches, ArchiveSection::kMemory};
   return std::ranges::find(kKnown, type) != kKnown.end();
 }
 
@@ -79,8 +75,13 @@ Status ArchiveWriter::Add(ArchiveSection type, std::string_view name, Bytes cont
 Status ArchiveWriter::AddProfile(const Profile& profile) {
   TRY_ASSIGN(const std::string message, EncodePprof(profile, {.gzip = false}));
   TRY(Add(ArchiveSection::kProfile, "", AsBytes(message)));
-  if (profile.summary.branches.empty()) return OkStatus();
-  return Add(ArchiveSection::kBranches, "", AsBytes(EncodeBranchSection(profile)));
+  if (!profile.summary.branches.empty()) {
+    TRY(Add(ArchiveSection::kBranches, "", AsBytes(EncodeBranchSection(profile))));
+  }
+  if (!profile.summary.memory.empty()) {
+    TRY(Add(ArchiveSection::kMemory, "", AsBytes(EncodeMemorySection(profile))));
+  }
+  return OkStatus();
 }
 
 Status ArchiveWriter::Finish() {
@@ -167,13 +168,16 @@ Result<Profile> ArchiveReader::ReadProfile(const DecodeLimits& limits) const {
   if (index == entries_.size()) return Error{ErrorCode::kNotFound, "the archive holds no profile"};
   TRY_ASSIGN(const std::string message, Read(index));
   TRY_ASSIGN(Profile profile, DecodePprof(AsBytes(message), limits));
-  const size_t branches = Find(ArchiveSection::kBranches, "");
-  if (branches < entries_.size()) {
-    const Result<std::string> content = Read(branches);
-    if (!content || !DecodeBranchSection(AsBytes(*content), &profile)) {
+  const auto read_summary = [&](ArchiveSection type, Status (*decode)(Bytes, Profile*)) {
+    const size_t section = Find(type, "");
+    if (section == entries_.size()) return;
+    const Result<std::string> content = Read(section);
+    if (!content || !decode(AsBytes(*content), &profile)) {
       profile.losses.Lose(LossStage::kParse, LossReason::kBadValue, 1, LossUnit::kRecords);
     }
-  }
+  };
+  read_summary(ArchiveSection::kBranches, DecodeBranchSection);
+  read_summary(ArchiveSection::kMemory, DecodeMemorySection);
   const auto unknown =
       std::ranges::count_if(entries_, [](const Entry& entry) { return !IsKnown(entry.type); });
   if (unknown > 0) {

@@ -5,23 +5,18 @@
 #include <utility>
 #include <vector>
 
+#include "export/internal/section_bytes.h"
 #include "model/branch_summary.h"
 
 namespace ptarmigan {
 namespace {
 
+using internal::AppendU32;
+using internal::AppendU64;
+
 constexpr uint32_t kNone = BranchSummary::kNone;
 constexpr uint32_t kHasFunctionStart = 1;
 constexpr uint32_t kIsReturn = 1;
-
-void AppendU32(uint32_t value, std::string* out) {
-  for (unsigned shift = 0; shift < 32; shift += 8)
-    out->push_back(static_cast<char>(static_cast<uint8_t>(value >> shift)));
-}
-void AppendU64(uint64_t value, std::string* out) {
-  AppendU32(static_cast<uint32_t>(value), out);
-  AppendU32(static_cast<uint32_t>(value >> 32), out);
-}
 
 class Encoder {
  public:
@@ -121,10 +116,7 @@ class Decoder {
   }
 
   void ReadPlaces(const Profile& profile) {
-    std::map<std::pair<MappingId, uint64_t>, LocationId> by_place;
-    for (LocationId id = 0; id < profile.locations.size(); ++id) {
-      by_place.emplace(std::pair(profile.locations[id].mapping, profile.locations[id].address), id);
-    }
+    const internal::LocationsByPlace by_place = internal::IndexByPlace(profile);
     const uint32_t count = Count(24);
     for (uint32_t i = 0; i < count; ++i) {
       const MappingId mapping = cursor_.U32();
