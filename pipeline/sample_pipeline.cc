@@ -332,6 +332,13 @@ void SamplePipeline::Impl::AddComments(Profile* profile) const {
     comment("throttled",
             StrFormat("{} times: the rate was lower than asked for part of the time", throttles_));
   }
+  const SpeStatistics& spe = spe_.statistics();
+  if (spe.aux_truncated + spe.aux_partial + spe.aux_collision > 0) {
+    comment("aux",
+            StrFormat("of {} pieces {} were cut because the buffer was full, {} are partial, {} "
+                      "had collisions (a longer period helps)",
+                      spe.aux_records, spe.aux_truncated, spe.aux_partial, spe.aux_collision));
+  }
   if (description_.cut_short)
     comment("recording", "cut short: the recorder did not finish the file");
   if (options_.command_line) {

@@ -122,5 +122,20 @@ TEST(ReadProfile, ConvertsWhatTheRivalRefuses) {
   }
 }
 
+TEST(ReadProfile, SaysWhatTheKernelSaidAboutTheTraceBuffers) {
+  const std::string path = TestDataPath("mem-synth/spe-flags.perf.data");
+  if (path.empty()) GTEST_SKIP() << TestDataMissing("mem-synth");
+  const auto profile = ReadProfile(path, WithoutSymbols());
+  ASSERT_TRUE(profile.has_value());
+  std::string comments;
+  for (const StringId comment : profile->comments) {
+    comments += std::string(profile->Text(comment)) + "\n";
+  }
+  EXPECT_NE(comments.find("aux: of 124 pieces 26 were cut because the buffer was full, 11 are "
+                          "partial, 37 had collisions"),
+            std::string::npos)
+      << comments;
+}
+
 }  // namespace
 }  // namespace ptarmigan
