@@ -5,12 +5,10 @@
 #include <cstdint>
 
 #include "base/byte_cursor.h"
+#include "decode/instruction.h"
 #include "model/arch.h"
 
 namespace ptarmigan {
-
-// Longest instruction of any architecture here.
-constexpr uint64_t kInstructionBytesMax = 15;
 
 struct CodeRun {
   enum class Verdict : uint8_t {

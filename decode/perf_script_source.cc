@@ -299,7 +299,8 @@ bool PerfScriptSource::Start() {
   event.attr.type = kPerfTypeHardware;
   event.attr.config = 4;  // PERF_COUNT_HW_BRANCH_INSTRUCTIONS
   event.attr.sample_period = 1;
-  event.attr.sample_type = kSampleIp | kSampleTid | kSampleBranchStack;
+  event.attr.sample_type = kSampleIp | kSampleBranchStack;
+  if (samples_name_process_) event.attr.sample_type |= kSampleTid;
   event.attr.branch_sample_type = kBranchUser | kBranchAny;
   description_.events.push_back(std::move(event));
   Reset();

@@ -13,7 +13,7 @@
 //
 // Branch entries are newest first: from/to[/mispredicted M, predicted P[/transaction X[/abort A[/cycles[/type[/spec]]]]]].
 // Processes and times are known where they are printed. Where samples do not name their process, all mappings count as
-// those of one.
+// those of one, and the event's attr has no TID.
 //
 // Bad input: a line that cannot be read is counted (parse, unreadable_line, records); the entries of a sample from the
 // first unreadable one on are left out and the rest of the line is counted (parse, bad_value, records). Memory does not
