@@ -99,6 +99,7 @@ class Builder {
   std::vector<Stretch> Executions();
   void CountStretch(const Stretch& stretch);
   void CountCalls();
+  void CountBySymbols();
   const CodeLines::FunctionPiece* EntryAt(FileVaddr address);
   FunctionProfile* Leaf(uint64_t total, LineKey* key, uint32_t* discriminator);
 
@@ -236,9 +237,36 @@ void Builder::CountCalls() {
   }
 }
 
+// Without DWARF: a function is a symbol.
+void Builder::CountBySymbols() {
+  std::map<uint64_t, const LinkedSymbol*> functions;  // by start; of those at one address the first
+  for (const LinkedSymbol& symbol : lines_.Symbols()) {
+    if (symbol.size_bytes != 0) functions.emplace(symbol.start.value, &symbol);
+  }
+  unnamed_blocks_ = 0;
+  for (const ObjectBranches::Block& block : branches_.blocks) {
+    const auto after = functions.upper_bound(block.start.value);
+    const LinkedSymbol* symbol = after == functions.begin() ? nullptr : std::prev(after)->second;
+    const uint64_t end = symbol == nullptr ? 0 : symbol->start.value + symbol->size_bytes;
+    if (block.start.value >= end) {
+      AddTo(&unnamed_blocks_, block.count);
+      continue;
+    }
+    const uint64_t size_bytes = std::min(block.end.value, end) - block.start.value;
+    AddTo(&profiles_[CanonicalName(symbol->name)].total, Times(block.count, size_bytes));
+  }
+  for (const ObjectBranches::Edge& edge : branches_.edges) {
+    const auto callee = functions.find(edge.to.value);
+    if (callee == functions.end()) continue;
+    AddTo(&profiles_[CanonicalName(callee->second->name)].head, edge.count);
+  }
+}
+
 AutofdoSummary Builder::Run() {
   for (const Stretch& stretch : Executions()) CountStretch(stretch);
   CountCalls();
+  const bool by_symbols = profiles_.empty();
+  if (by_symbols) CountBySymbols();
   for (auto& [name, profile] : profiles_) {
     for (auto& [key, line] : profile.lines) {
       uint64_t calls = 0;
@@ -247,7 +275,9 @@ AutofdoSummary Builder::Run() {
     }
   }
   std::erase_if(profiles_, [](const auto& entry) { return IsAmbiguous(entry.first); });
-  return {.functions = profiles_.size(), .blocks_without_function = unnamed_blocks_};
+  return {.functions = profiles_.size(),
+          .blocks_without_function = unnamed_blocks_,
+          .by_symbols = by_symbols};
 }
 
 std::string TextOf(const LineKey& key) {
@@ -283,9 +313,8 @@ Result<AutofdoSummary> WriteAutofdo(const ObjectBranches& branches, CodeLines* l
   const AutofdoSummary summary = builder.Run();
   if (summary.functions == 0) {
     return Error{ErrorCode::kNotFound,
-                 StrFormat("{}: debug information names none of the code that ran; compile it with "
-                           "-g1 or more (clang: -fdebug-info-for-profiling), or tell where its "
-                           "debug file is",
+                 StrFormat("{}: neither debug information nor symbols name any of the code that "
+                           "ran; tell where its debug file is",
                            branches.path)};
   }
   using Entry = std::pair<std::string_view, const FunctionProfile*>;

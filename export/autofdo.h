@@ -15,6 +15,8 @@
 //     as often as its calls;
 //   * names are DWARF's linkage names without the suffixes ".llvm.N" and ".part.N"; code that DWARF does not name is left
 //     out; initializers that the compiler names alike in every file are left out.
+// Where DWARF names none of the code that ran, llvm-profgen writes nothing; here functions of the symbol table get their
+// totals and heads, without lines: enough to tell hot functions from cold ones.
 #pragma once
 
 #include <cstdint>
@@ -30,9 +32,10 @@ struct AutofdoSummary {
   uint64_t functions = 0;
   // Executions (sum over blocks) and branch counts without a function known to DWARF.
   uint64_t blocks_without_function = 0;
+  bool by_symbols = false;  // DWARF was of no use
 };
 
-// kNotFound if DWARF names none of the code that ran: such a profile is of no use. `lines` is that of the object.
+// kNotFound if neither DWARF nor the symbol table names any of the code that ran. `lines` is that of the object.
 Result<AutofdoSummary> WriteAutofdo(const ObjectBranches& branches, CodeLines* lines,
                                     ByteSink* sink);
 

@@ -8,6 +8,8 @@
 #include "base/str_format.h"
 #include "base/text_lines.h"
 #include "export/archive.h"
+#include "export/autofdo.h"
+#include "export/bolt.h"
 #include "export/firefox.h"
 #include "export/folded.h"
 #include "export/html.h"
@@ -20,32 +22,62 @@
 namespace ptarmigan {
 namespace {
 
-const std::array<FormatTraits, 9>& Table() {
-  static const std::array<FormatTraits, 9> table = {{
+const std::array<FormatTraits, 12>& Table() {
+  static const std::array<FormatTraits, 12> table = {{
       {Format::kPprof,
        "pprof",
        {".pb.gz", ".pprof", ".pb", ".prof"},
        true,
        true,
+       false,
        "deduplicated pprof"},
       {Format::kFolded,
        "folded",
        {".folded", ".collapsed"},
        true,
        true,
+       false,
        "folded stacks, one value"},
-      {Format::kSpeedscope, "speedscope", {".speedscope.json"}, true, false, "JSON for speedscope"},
+      {Format::kSpeedscope,
+       "speedscope",
+       {".speedscope.json"},
+       true,
+       false,
+       false,
+       "JSON for speedscope"},
       {Format::kFirefox,
        "firefox",
        {".json", ".json.gz"},
        true,
        false,
+       false,
        "JSON for the Firefox Profiler"},
-      {Format::kHtml, "html", {".html", ".htm"}, true, false, "one self-contained page"},
-      {Format::kArchive, "archive", {".ptarmigan"}, true, true, "profile, symbols and host"},
-      {Format::kPerfData, "perf-data", {".perf.data", "perf.data"}, false, false, "raw records"},
-      {Format::kPerfScript, "perf-script", {}, false, true, "text of perf script"},
-      {Format::kLegacyProfile, "legacy", {}, false, true, "gperftools and Java profiles"},
+      {Format::kHtml, "html", {".html", ".htm"}, true, false, false, "one self-contained page"},
+      {Format::kArchive, "archive", {".ptarmigan"}, true, true, false, "profile, symbols and host"},
+      {Format::kAutofdo,
+       "autofdo",
+       {".afdo.txt", ".afdo"},
+       false,
+       false,
+       true,
+       "LLVM sample profile, as text"},
+      {Format::kBolt, "bolt", {".fdata"}, false, false, true, "branch data for llvm-bolt"},
+      {Format::kBoltPreaggregated,
+       "bolt-preagg",
+       {".preagg"},
+       false,
+       false,
+       true,
+       "branches for perf2bolt --pa"},
+      {Format::kPerfData,
+       "perf-data",
+       {".perf.data", "perf.data"},
+       false,
+       false,
+       false,
+       "raw records"},
+      {Format::kPerfScript, "perf-script", {}, false, true, false, "text of perf script"},
+      {Format::kLegacyProfile, "legacy", {}, false, true, false, "gperftools and Java profiles"},
   }};
   return table;
 }
@@ -177,6 +209,35 @@ Result<Profile> DecodeAny(Bytes bytes, std::string_view name, const DecodeLimits
   auto profile = decode();
   if (!profile) return std::move(profile).error().WithContext(name);
   return profile;
+}
+
+Result<ObjectWriteSummary> WriteObjectProfile(const ObjectBranches& branches, CodeLines* lines,
+                                              Format format, const ObjectWriteOptions& options,
+                                              ByteSink* sink) {
+  ObjectWriteSummary summary;
+  switch (format) {
+    case Format::kAutofdo: {
+      TRY_ASSIGN(const AutofdoSummary written, WriteAutofdo(branches, lines, sink));
+      summary.without_function = written.blocks_without_function;
+      summary.by_symbols = written.by_symbols;
+      return summary;
+    }
+    case Format::kBolt: {
+      TRY_ASSIGN(const BoltSummary written, WriteBoltFdata(branches, lines, sink));
+      summary.without_function = written.branches_without_function;
+      return summary;
+    }
+    case Format::kBoltPreaggregated: {
+      TRY_ASSIGN(const BoltSummary written,
+                 WriteBoltPreaggregated(branches, options.dialect, lines, sink));
+      summary.without_function = written.branches_without_function;
+      return summary;
+    }
+    default:
+      return Error{ErrorCode::kUnsupported,
+                   StrFormat("the format '{}' is not made from one object's branches",
+                             TraitsOf(format).name)};
+  }
 }
 
 Status WriteProfile(const Profile& profile, Format format, const WriteOptions& options,

@@ -10,8 +10,11 @@
 
 #include "base/byte_cursor.h"
 #include "base/result.h"
+#include "export/bolt.h"
 #include "export/pprof.h"
 #include "export/sink.h"
+#include "model/code_lines.h"
+#include "model/object_branches.h"
 #include "model/profile.h"
 
 namespace ptarmigan {
@@ -23,6 +26,9 @@ enum class Format : uint8_t {
   kFirefox,
   kHtml,
   kArchive,
+  kAutofdo,  // these three from the branches of one object: WriteObjectProfile
+  kBolt,
+  kBoltPreaggregated,
   kPerfData,       // raw records: hw and pipeline write them, decode reads them
   kPerfScript,     // the text of `perf script`; read only
   kLegacyProfile,  // gperftools, threadz, Java; read only
@@ -34,6 +40,7 @@ struct FormatTraits {
   std::vector<std::string_view> suffixes;  // the first is the usual one
   bool written_from_profile = false;       // WriteProfile can
   bool read_as_profile = false;            // DecodeAny can
+  bool written_from_object = false;        // WriteObjectProfile can
   std::string_view what;                   // for help texts
 };
 
@@ -65,6 +72,20 @@ struct WriteOptions {
   // kArchive: the description of the host. Symbol tables and code are added with an ArchiveWriter.
   std::string host_json = {};
 };
+
+struct ObjectWriteOptions {
+  PreaggregatedDialect dialect = PreaggregatedDialect::kBranches;
+};
+// What of the object's branches did not get into the output, as sums of counts.
+struct ObjectWriteSummary {
+  uint64_t without_function = 0;
+  bool by_symbols = false;  // AutofdoSummary::by_symbols
+};
+// Profiles for compilers and optimizers (FormatTraits::written_from_object). kUnsupported for other formats; the errors
+// of WriteAutofdo, WriteBoltFdata and WriteBoltPreaggregated.
+Result<ObjectWriteSummary> WriteObjectProfile(const ObjectBranches& branches, CodeLines* lines,
+                                              Format format, const ObjectWriteOptions& options,
+                                              ByteSink* sink);
 
 // Writes the whole output to `sink`. kUnsupported if the format is not made from a profile; kNotFound if it has
 // no such sample type; kInvalidInput if Profile::CheckValid refuses it.

@@ -61,6 +61,8 @@ struct ObjectBranches {
   uint64_t objects_elsewhere = 0;
   // Sum of counts that could not be turned into addresses of the object.
   uint64_t branches_unplaced = 0;
+  // Executions of straight-line code that the object's code proves impossible, where the profile did not have the code.
+  uint64_t ranges_rejected = 0;
 };
 
 }  // namespace ptarmigan

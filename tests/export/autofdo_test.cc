@@ -132,13 +132,28 @@ TEST_F(Autofdo, SaturatesInsteadOfWrapping) {
   EXPECT_NE(Written(branches_, &lines_).find("main:18446744073709551615:0\n"), std::string::npos);
 }
 
-TEST_F(Autofdo, SaysWhatToDoWithoutDebugInformation) {
+TEST_F(Autofdo, CountsFunctionsOfTheSymbolTableWithoutDebugInformation) {
   lines_.rows.clear();
   lines_.pieces.clear();
+  branches_.blocks = {{{0x120}, {0x12e}, {0x130}, 6}, {{0x300}, {0x30e}, {0x310}, 4}};
+  branches_.edges = {{{0x12e}, {0x200}, 9, 0}, {{0x21f}, {0x130}, 8, 0}};
+  std::string text;
+  StringSink sink(&text);
+  const auto summary = WriteAutofdo(branches_, &lines_, &sink);
+  ASSERT_TRUE(summary.has_value());
+  EXPECT_EQ(text, "main:96:0\ncallee:0:9\n");
+  EXPECT_TRUE(summary->by_symbols);
+  EXPECT_EQ(summary->blocks_without_function, 4U);
+}
+
+TEST_F(Autofdo, SaysWhatToDoWithoutAnyNames) {
+  lines_.rows.clear();
+  lines_.pieces.clear();
+  lines_.symbols.clear();
   branches_.path = "/bin/a";
   branches_.blocks = {{{0x120}, {0x12e}, {0x130}, 6}};
   const std::string error = Written(branches_, &lines_);
-  EXPECT_TRUE(error.starts_with("error: /bin/a: debug information names none")) << error;
+  EXPECT_TRUE(error.starts_with("error: /bin/a: neither debug information nor symbols")) << error;
 }
 
 TEST_F(Autofdo, CountsExecutionsThatDebugInformationDoesNotKnow) {
