@@ -1,21 +1,32 @@
 #include "pipeline/import.h"
 
+#include <elf.h>
 #include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include <cerrno>
+#include <algorithm>
+#include <utility>
 
 #include "base/file.h"
 #include "base/log.h"
 #include "base/str_format.h"
 #include "decode/perf_data_file.h"
+#include "decode/perf_script_source.h"
+#include "elf/elf_file.h"
 #include "export/formats.h"
 
 namespace ptarmigan {
+
 Result<Profile> ImportRecording(EventSource& source, Symbolizer& symbolizer,
                                 const PipelineOptions& options, const ProgressCallback& progress) {
-  SamplePipeline pipeline(source.description(), symbolizer, options);
+  PipelineOptions used = options;
+  // A source whose samples name no process has to give them one all the same.
+  const auto& events = source.description().events;
+  if (!events.empty() && std::ranges::none_of(events, [](const EventDescription& event) {
+        return event.attr.Samples(kSampleTid);
+      })) {
+    used.label_process = false;
+  }
+  SamplePipeline pipeline(source.description(), symbolizer, used);
   for (;;) {
     Result<PollOutcome> outcome = source.Poll(pipeline);
     if (!outcome) {
@@ -29,17 +40,56 @@ Result<Profile> ImportRecording(EventSource& source, Symbolizer& symbolizer,
   return pipeline.Finish(source.losses());
 }
 
-Result<bool> IsRecording(const std::string& path) {
-  if (path == "-") return true;
+namespace {
+
+enum class InputKind { kPerfData, kPerfScript, kOther };
+
+Result<InputKind> KindOf(const std::string& path) {
+  if (path == "-") return InputKind::kPerfData;
   TRY_ASSIGN(const Fd fd, OpenFile(path, O_RDONLY | O_NONBLOCK));
   TRY_ASSIGN(const FileIdentity identity, IdentifyFile(fd.get()));
-  if (identity.is_directory) return PathExists(JoinPath(path, "header"));
+  if (identity.is_directory) {
+    return PathExists(JoinPath(path, "header")) ? InputKind::kPerfData : InputKind::kOther;
+  }
   // A FIFO can only be read once: it is pipe mode, as from standard input.
-  if (!identity.is_regular) return true;
-  char prefix[64];
-  const ssize_t count = ::pread(fd.get(), prefix, sizeof(prefix), 0);
-  if (count < 0) return ErrnoError(path, errno);
-  return IsPerfData(AsBytes({prefix, static_cast<size_t>(count)}));
+  if (!identity.is_regular) return InputKind::kPerfData;
+  TRY_ASSIGN(const MappedFile file, MappedFile::FromFd(fd.get(), path));
+  if (IsPerfData(file.bytes())) return InputKind::kPerfData;
+  const Bytes prefix = file.bytes().first(std::min(file.bytes().size(), kScriptSniffBytes));
+  return HasBranchStackText(prefix) ? InputKind::kPerfScript : InputKind::kOther;
+}
+
+// Where the segments of `binary` stand if they were loaded where they are linked to.
+PerfScriptOptions AssumedMappings(const std::string& binary) {
+  PerfScriptOptions options;
+  const auto file = ElfFile::Open(binary);
+  if (!file.has_value()) return options;
+  for (const ElfSegment& segment : (*file)->segments()) {
+    if (segment.type != PT_LOAD || (segment.flags & PF_X) == 0) continue;
+    MmapEvent event;
+    event.cpumode = CpuMode::kUser;
+    event.start = {segment.vaddr.value};
+    event.length_bytes = segment.memory_bytes;
+    event.file_offset = segment.offset;
+    event.path = binary;
+    event.build_id = (*file)->build_id();
+    options.assumed_mappings.push_back(std::move(event));
+  }
+  return options;
+}
+
+}  // namespace
+
+Result<bool> IsRecording(const std::string& path) {
+  TRY_ASSIGN(const InputKind kind, KindOf(path));
+  return kind != InputKind::kOther;
+}
+
+Result<std::unique_ptr<EventSource>> OpenRecording(const std::string& path,
+                                                   const std::string& binary) {
+  TRY_ASSIGN(const InputKind kind, KindOf(path));
+  if (kind != InputKind::kPerfScript) return OpenPerfData(path);
+  return OpenPerfScript(path, PathExists(binary) ? AssumedMappings(binary) : PerfScriptOptions());
 }
 
 Result<Profile> ReadProfile(const std::string& path, const ImportOptions& options) {
@@ -48,7 +98,7 @@ Result<Profile> ReadProfile(const std::string& path, const ImportOptions& option
     TRY_ASSIGN(const MappedFile file, MappedFile::Open(path));
     return DecodeAny(file.bytes(), path);
   }
-  TRY_ASSIGN(const std::unique_ptr<EventSource> source, OpenPerfData(path));
+  TRY_ASSIGN(const std::unique_ptr<EventSource> source, OpenRecording(path, options.binary));
   Symbolizer symbolizer(options.symbolizer);
   return ImportRecording(*source, symbolizer, options.pipeline, options.progress);
 }

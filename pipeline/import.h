@@ -24,16 +24,22 @@ Result<Profile> ImportRecording(EventSource& source, Symbolizer& symbolizer,
                                 const ProgressCallback& progress = {});
 
 struct ImportOptions {
+  // The object that text without mappings is about (see PgoObject::Select); a path of a file, or empty.
+  std::string binary;
   PipelineOptions pipeline;
   SymbolizerOptions symbolizer;
   ProgressCallback progress;
 };
 
-// A recording (perf.data of any dialect, a perf.data directory, "-" for pipe mode on standard input) or a profile
+// A recording (perf.data of any dialect, a perf.data directory, "-" for pipe mode on standard input, the text of perf
+// script with branch stacks) or a profile
 // (pprof and its ancestors, folded stacks, perf script text, a ptarmigan archive): told apart by content.
 Result<Profile> ReadProfile(const std::string& path, const ImportOptions& options);
 
 // Whether `path` is a recording, i.e. has events to print one by one. "-" is.
 Result<bool> IsRecording(const std::string& path);
+// Opens what IsRecording says is one. `binary` as in ImportOptions.
+Result<std::unique_ptr<EventSource>> OpenRecording(const std::string& path,
+                                                   const std::string& binary = {});
 
 }  // namespace ptarmigan
