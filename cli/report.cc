@@ -3,7 +3,6 @@
 
 #include "base/str_format.h"
 #include "cli/common_options.h"
-#include "decode/perf_data_file.h"
 #include "pipeline/event_table.h"
 #include "query/render.h"
 
@@ -33,7 +32,7 @@ Status PrintEvents(const ReportOptions& options) {
   if (options.kind == "branch") table.kind = EventKind::kBranch;
   if (options.kind == "memory") table.kind = EventKind::kMemory;
   for (const std::string& input : options.inputs) {
-    TRY_ASSIGN(const std::unique_ptr<EventSource> source, OpenPerfData(input));
+    TRY_ASSIGN(const std::unique_ptr<EventSource> source, OpenRecording(input));
     TRY_ASSIGN(const LossLedger losses, WriteEventTable(*source, table, WriteStandardOutput));
     PrintLosses(losses);
   }
