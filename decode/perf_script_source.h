@@ -11,7 +11,8 @@
 //
 //   comm 27409/28744 [000] 441995.133575: 10101010 cycles:u: …     what the default fields print stands before either
 //
-// Branch entries are newest first: from/to[/mispredicted M, predicted P[/transaction X[/abort A[/cycles[/type[/spec]]]]]].
+// Branch entries are newest first: from/to, and behind it, as far as printed, /M mispredicted or P predicted, /X in a
+// transaction, /A aborted one, /cycles, /type, /speculation.
 // Processes and times are known where they are printed. Where samples do not name their process, all mappings count as
 // those of one, and the event's attr has no TID.
 //
@@ -31,8 +32,8 @@
 namespace ptarmigan {
 
 struct PerfScriptOptions {
-  // Where an object is if the text maps no object of the same file name: for text without mappings. Paths are those that
-  // the events get; pid is set by the source.
+  // Where an object is if the text maps no object of the same file name: for text without mappings. Paths are those
+  // that the events get; pid is set by the source.
   std::vector<MmapEvent> assumed_mappings;
 };
 

@@ -13,10 +13,10 @@
 //   * total_samples is the sum of executions over the bytes of the function's code;
 //   * head_samples and the calls of a line are branches to the first instruction of a function; a line counts at least
 //     as often as its calls;
-//   * names are DWARF's linkage names without the suffixes ".llvm.N" and ".part.N"; code that DWARF does not name is left
-//     out; initializers that the compiler names alike in every file are left out.
-// Where DWARF names none of the code that ran, llvm-profgen writes nothing; here functions of the symbol table get their
-// totals and heads, without lines: enough to tell hot functions from cold ones.
+//   * names are DWARF's linkage names without the suffixes ".llvm.N" and ".part.N"; code that DWARF does not name is
+//     left out, and so are initializers that the compiler names alike in every file.
+// Where DWARF names none of the code that ran, llvm-profgen writes nothing; here functions of the symbol table get
+// their totals and heads, without lines: enough to tell hot functions from cold ones.
 #pragma once
 
 #include <cstdint>

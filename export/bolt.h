@@ -9,9 +9,8 @@
 // are escaped. As perf2bolt does it, returns are left out, and beside taken branches there are the ways on to the next
 // basic block that were not branches (without mispredictions).
 //
-// Pre-aggregated (`.preagg`, read by `perf2bolt --pa -p`): addresses instead of names, hexadecimal,
-// `[buildid:]address`, where perf2bolt knows the object's own addresses without a build id; an address in another object
-// is X:0. Two dialects:
+// Pre-aggregated (`.preagg`, read by `perf2bolt --pa -p`): hexadecimal addresses instead of names,
+// without a build id, because all are of one object; an address in another object is X:0. Two dialects:
 //
 //   kBranches   B from to count mispredictions      every version of BOLT reads these
 //               F start branch count                the code between two branches; f: entered from another function

@@ -80,6 +80,27 @@ TEST(Cli, ConvertsAndReports) {
   EXPECT_EQ(json["total"][0], 10);
 }
 
+TEST(Cli, ConvertsBranchesForCompilersAndOptimizers) {
+  const std::string script = TestDataPath("llvm-profgen/inline-noprobe.perfscript");
+  const std::string binary = TestDataPath("llvm-profgen/inline-noprobe.perfbin");
+  if (script.empty() || binary.empty()) GTEST_SKIP() << TestDataMissing("llvm-profgen");
+  const std::string out = TestTemporaryDirectory() + "/out";
+  const auto converted = [&](const std::string& suffix, const std::string& options) {
+    const CommandResult result = Ptarmigan(
+        StrFormat("convert {} --binary {} -o {}{} {}", script, binary, out, suffix, options));
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    return ReadTestFile(out + suffix);
+  };
+  EXPECT_THAT(converted(".afdo.txt", ""), HasSubstr("main:"));
+  EXPECT_THAT(converted(".fdata", ""), HasSubstr("1 main "));
+  EXPECT_THAT(converted(".preagg", ""), HasSubstr("B 400691 400669 "));
+  EXPECT_THAT(converted(".preagg", "--bolt-traces"), HasSubstr("T 400691 400669 "));
+  const CommandResult other =
+      Ptarmigan(StrFormat("convert {} --binary nobody -o {}.fdata", script, out));
+  EXPECT_EQ(other.exit_code, 2);
+  EXPECT_THAT(other.err, HasSubstr("no branches of 'nobody' were recorded"));
+}
+
 TEST(Cli, LooksInSeveralBinaryPathsBeforeItsInput) {
   const std::string path = WriteFolded("main;f 3\n");
   const CommandResult result =

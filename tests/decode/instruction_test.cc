@@ -55,7 +55,7 @@ TEST(Instruction, TellsLengths) {
   EXPECT_EQ(X86({0xe8, 0}).size_bytes, 0U);  // cut
   EXPECT_EQ(X86({}).size_bytes, 0U);
   EXPECT_EQ(Arm64(0xd503201f).size_bytes, 4U);
-  EXPECT_EQ(InstructionDecoder(Arch::kRiscV64).Decode({}).size_bytes, 0U);
+  EXPECT_EQ(InstructionDecoder(Arch::kRiscv64).Decode({}).size_bytes, 0U);
 }
 
 TEST(Instruction, TellsWhereArmBranchesLead) {
