@@ -16,6 +16,7 @@
 #include "base/proc_fs.h"
 #include "base/str_format.h"
 #include "symbolize/debuginfod_client.h"
+#include "symbolize/internal/build_id_index.h"
 #include "symbolize/internal/safe_open.h"
 
 namespace ptarmigan {
@@ -171,7 +172,16 @@ bool ObjectLocator::Search::TryBuildIdTree(const std::string& directory) {
   return TryPath(want == Want::kDebug ? base + ".debug" : base);
 }
 
-ObjectLocator::ObjectLocator(LocatorOptions options) : options_(std::move(options)) {}
+ObjectLocator::ObjectLocator(LocatorOptions options)
+    : options_(std::move(options)), by_build_id_(std::make_unique<internal::BuildIdIndex>()) {}
+ObjectLocator::~ObjectLocator() = default;
+
+bool ObjectLocator::TryByBuildId(const std::string& directory, Search* search) const {
+  for (const std::string& path : by_build_id_->Find(directory, search->build_id)) {
+    if (search->TryPath(path)) return true;
+  }
+  return false;
+}
 
 LocatedFile ObjectLocator::FindObject(const CodeObject& object, const LoadHints& hints,
                                       LocateMisses* misses, bool ask_debuginfod) const {
@@ -189,6 +199,7 @@ LocatedFile ObjectLocator::FindObject(const CodeObject& object, const LoadHints&
     }
     if (IsPlainName(base_name) && search.TryPath(JoinPath(directory, base_name)))
       return search.found;
+    if (TryByBuildId(directory, &search)) return search.found;
   }
   if (options_.live && hints.pid > 0 && TryProcess(path, hints, &search)) return search.found;
   if (path.starts_with('/')) {
@@ -269,6 +280,7 @@ void ObjectLocator::FindDebug(const CodeObject& object, const LocatedFile& found
     if (IsPlainName(base_name) &&
         search->TryPath(JoinPath(directory, std::string(base_name) + ".debug")))
       return;
+    if (TryByBuildId(directory, search)) return;
   }
   if (search->TryBuildIdTree(JoinPath(options_.debug_root, ".build-id"))) return;
   if (absolute && !build_id.empty() && search->TryPath(options_.debug_root + path + ".debug"))

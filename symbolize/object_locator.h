@@ -34,6 +34,9 @@
 namespace ptarmigan {
 
 class DebuginfodClient;
+namespace internal {
+class BuildIdIndex;
+}
 
 // Where the object is in use right now; makes deleted files and other mount namespaces readable
 // (live only).
@@ -88,6 +91,7 @@ struct LocatedObject {
 class ObjectLocator {
  public:
   explicit ObjectLocator(LocatorOptions options);
+  ~ObjectLocator();
 
   // The object's own file.
   LocatedFile FindObject(const CodeObject& object, const LoadHints& hints, LocateMisses* misses,
@@ -110,7 +114,11 @@ class ObjectLocator {
   bool TryDebugLink(const std::string& object_path, const ElfFile& object, Search* search) const;
   bool Fetch(bool executable, Search* search) const;
 
+  // A file directly in the directory, whatever its name.
+  bool TryByBuildId(const std::string& directory, Search* search) const;
+
   LocatorOptions options_;
+  std::unique_ptr<internal::BuildIdIndex> by_build_id_;
 };
 
 }  // namespace ptarmigan

@@ -6,6 +6,7 @@
 
 #include <string>
 
+#include "symbolize/internal/build_id_index.h"
 #include "tests/support/elf_bytes.h"
 #include "tests/symbolize/test_programs.h"
 
@@ -100,6 +101,37 @@ TEST_F(ObjectLocatorTest, TakesPlacesInTheirOrder) {
   EXPECT_EQ(Locate(object).object.path, At("given") + path);
   WriteObject(At("given/" + BuildIdFile(7, "")), {.id = 7});
   EXPECT_EQ(Locate(object).object.path, At("given/" + BuildIdFile(7, "")));
+}
+
+TEST_F(ObjectLocatorTest, FindsAGivenFileOfAnyNameByItsBuildId) {
+  const CodeObject object = FileObject(At("bin/prog"), IdOf(7));
+  WriteObject(At("given/other"), {.id = 8});
+  WriteTestFile(At("given/notes.txt"), "no ELF file");
+  WriteObject(At("given/prog-2.1.renamed"), {.id = 7});
+  EXPECT_EQ(Locate(object).object.path, At("given/prog-2.1.renamed"));
+  EXPECT_EQ(Locate(FileObject(At("bin/prog"), IdOf(9))).object.file, nullptr);
+  EXPECT_EQ(Locate(FileObject(At("bin/prog"), BuildId())).object.file, nullptr)
+      << "without a build id nothing says that it is the object";
+  options_.binary_paths = {At("given/prog-2.1.renamed")};
+  EXPECT_EQ(Locate(object).object.path, At("given/prog-2.1.renamed")) << "a file may be given";
+}
+
+TEST_F(ObjectLocatorTest, FindsAGivenDebugFileOfAnyNameByItsBuildId) {
+  const CodeObject object = FileObject(At("bin/prog"), IdOf(7));
+  WriteObject(At("given/prog"), {.id = 7});
+  WriteObject(At("given/symbols-of-prog"), {.id = 7, .dwarf = true});
+  EXPECT_EQ(Locate(object).debug.path, At("given/symbols-of-prog"));
+}
+
+TEST_F(ObjectLocatorTest, LooksAtABoundedNumberOfGivenFiles) {
+  ASSERT_TRUE(MakeDirectories(At("given")));
+  for (size_t i = 0; i < internal::BuildIdIndex::kFilesMax; ++i) {
+    WriteTestFile(At("given/a" + std::to_string(i)), "");
+  }
+  WriteObject(At("given/b"), {.id = 7});
+  EXPECT_EQ(Locate(FileObject(At("bin/prog"), IdOf(7))).object.file, nullptr);
+  WriteObject(At("given/A"), {.id = 7});
+  EXPECT_EQ(Locate(FileObject(At("bin/prog"), IdOf(7))).object.path, At("given/A"));
 }
 
 TEST_F(ObjectLocatorTest, TakesDebugPlacesInTheirOrder) {
