@@ -15,11 +15,11 @@ class Bolt : public testing::Test {
  protected:
   void SetUp() override {
     lines_.symbols = {
-        {.name = "helper", .file = "a.c", .start = {0x100}, .size_bytes = 0x20, .is_local = true},
+        {.name = "leaf", .file = "a.c", .start = {0x100}, .size_bytes = 0x20, .is_local = true},
         {.name = "main", .start = {0x200}, .size_bytes = 0x80},
         {.name = "alias", .start = {0x200}, .size_bytes = 0x80},
         {.name = "label", .start = {0x210}, .is_local = true},
-        {.name = "helper", .file = "b.c", .start = {0x300}, .size_bytes = 0x20, .is_local = true},
+        {.name = "leaf", .file = "b.c", .start = {0x300}, .size_bytes = 0x20, .is_local = true},
         {.name = "odd name\\", .start = {0x400}, .size_bytes = 0}};
   }
   std::string Fdata() {
@@ -44,13 +44,13 @@ TEST_F(Bolt, WritesBranchesByFunctionAndOffset) {
       {{0x214}, {0x200}, 12, 3}, {{0x21a}, {0x100}, 5, 0}, {{0x230}, kOutside, 4, 1}};
   EXPECT_EQ(Fdata(),
             "1 main 14 1 main 0 3 12\n"
-            "1 main 1a 1 helper/1 0 0 5\n"
+            "1 main 1a 1 leaf/1 0 0 5\n"
             "1 main 30 0 [unknown] 0 1 4\n");
 }
 
 TEST_F(Bolt, NumbersLocalFunctionsOfOneNameByAddress) {
   branches_.edges = {{{0x110}, {0x308}, 1, 0}};
-  EXPECT_EQ(Fdata(), "1 helper/1 10 1 helper/2 8 0 1\n");
+  EXPECT_EQ(Fdata(), "1 leaf/1 10 1 leaf/2 8 0 1\n");
 }
 
 TEST_F(Bolt, EscapesNames) {

@@ -229,7 +229,7 @@ class SteppedProgram : public testing::Test {
   int exit_code_ = 0;
 };
 
-// Branch data as facts: "main 1a helper/1 0" -> (mispredicted, count).
+// Branch data as facts: "main 1a leaf/1 0" -> (mispredicted, count).
 std::map<std::string, std::pair<uint64_t, uint64_t>> Branches(const std::string& fdata) {
   std::map<std::string, std::pair<uint64_t, uint64_t>> branches;
   std::istringstream lines(fdata);
