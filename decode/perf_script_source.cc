@@ -301,6 +301,7 @@ bool PerfScriptSource::Start() {
   event.attr.sample_period = 1;
   event.attr.sample_type = kSampleIp | kSampleBranchStack;
   if (samples_name_process_) event.attr.sample_type |= kSampleTid;
+  description_.processes_are_made_up = !samples_name_process_;
   event.attr.branch_sample_type = kBranchUser | kBranchAny;
   description_.events.push_back(std::move(event));
   Reset();

@@ -42,8 +42,9 @@ struct RecordingDescription {
   uint64_t clock_wall_ns = 0;               // ... was this wall-clock time (ns since 1970)
   uint64_t first_sample_ns = 0;             // SAMPLE_TIME feature
   uint64_t last_sample_ns = 0;
-  std::string tracing_data;    // HEADER_TRACING_DATA, raw
-  bool cut_short = false;      // the recorder never finished the file
+  std::string tracing_data;            // HEADER_TRACING_DATA, raw
+  bool cut_short = false;              // the recorder never finished the file
+  bool processes_are_made_up = false;  // pids only tie samples to mappings and mean nothing
   uint64_t records_bytes = 0;  // of all records; 0 where only the end will tell (pipe, live)
 };
 

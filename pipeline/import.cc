@@ -18,15 +18,7 @@ namespace ptarmigan {
 
 Result<Profile> ImportRecording(EventSource& source, Symbolizer& symbolizer,
                                 const PipelineOptions& options, const ProgressCallback& progress) {
-  PipelineOptions used = options;
-  // A source whose samples name no process has to give them one all the same.
-  const auto& events = source.description().events;
-  if (!events.empty() && std::ranges::none_of(events, [](const EventDescription& event) {
-        return event.attr.Samples(kSampleTid);
-      })) {
-    used.label_process = false;
-  }
-  SamplePipeline pipeline(source.description(), symbolizer, used);
+  SamplePipeline pipeline(source.description(), symbolizer, options);
   for (;;) {
     Result<PollOutcome> outcome = source.Poll(pipeline);
     if (!outcome) {

@@ -55,7 +55,7 @@ class SamplePipeline::Impl {
   Impl(const RecordingDescription& description, Symbolizer& symbolizer,
        const PipelineOptions& options)
       : spe_(description),
-        labels_({.process = options.label_process,
+        labels_({.process = options.label_process && !description.processes_are_made_up,
                  .cpu = options.label_cpu,
                  .cgroup = options.label_cgroup}),
         description_(description),

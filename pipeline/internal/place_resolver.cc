@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/byte_cursor.h"
+
 namespace ptarmigan::internal {
 namespace {
 
@@ -179,7 +181,7 @@ void PlaceResolver::DescribeMapping(NamedObject* named) {
     return;
   }
   mapping.start = {named->position_min};
-  mapping.limit = {named->position_max + 1};
+  mapping.limit = {SaturatingAdd(named->position_max, 1)};
   if (object.kind == CodeObject::Kind::kUnknown) return;
   mapping.start = std::min(mapping.start, object.first_start);
   mapping.offset = IsKernelSide(object) ? FileOffset{mapping.start.value} : object.first_offset;

@@ -49,6 +49,17 @@ TEST_P(PlaceResolverTest, AnswersForEveryPlaceBeyondItsQueuesBound) {
   EXPECT_FALSE(mapping.has_functions);
 }
 
+TEST_P(PlaceResolverTest, HoldsTheLastAddressThatThereIs) {
+  CodeObject unknown;
+  unknown.kind = CodeObject::Kind::kUnknown;
+  unknown.path = "[unknown]";
+  PlaceResolver resolver(symbolizer_, GetParam());
+  resolver.Add(0, {.object = &unknown, .position = UINT64_MAX}, {});
+  resolver.Finish();
+  const Profile::Mapping& mapping = resolver.objects()[0].mapping;
+  EXPECT_LE(mapping.start, mapping.limit);
+}
+
 TEST_P(PlaceResolverTest, EndsWithoutFinish) {
   PlaceResolver resolver(symbolizer_, GetParam());
   for (uint32_t i = 0; i < 10 * PlaceResolver::kBatchPlaces; ++i) {
