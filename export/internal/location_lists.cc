@@ -42,7 +42,10 @@ void LocationLists::Grow(size_t frames) {
 }
 
 std::string_view LocationLists::Field(std::span<const LocationId> frames) {
-  if (frames.empty()) return {};
+  if (frames.empty()) {
+    last_ = {};  // nobody promised that the frames before these are still there
+    return {};
+  }
   if (sizes_.size() <= frames.size()) Grow(frames.size());
   const auto [ours, theirs] =
       std::mismatch(frames.rbegin(), frames.rend(), last_.rbegin(), last_.rend());
