@@ -64,7 +64,6 @@ Result<ImportOptions> MakeImportOptions(const CommonOptions& options) {
   import.symbolizer.binary_paths = options.binary_paths;
   import.symbolizer.debuginfod_urls = options.debuginfod_urls;
   import.symbolizer.threads = options.threads;
-  import.pipeline.threads = options.threads;
   for (const std::string& label : options.labels) {
     if (label == "cpu") import.pipeline.label_cpu = true;
     if (label == "command") import.pipeline.command_line = true;

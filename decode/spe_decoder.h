@@ -34,15 +34,6 @@ struct SpeByteCounts {
   uint64_t truncated = 0;  // packets of records that have no end
 
   uint64_t Sum() const { return records + dropped + padding + alignment + bad + truncated; }
-  SpeByteCounts& operator+=(const SpeByteCounts& other) {
-    records += other.records;
-    dropped += other.dropped;
-    padding += other.padding;
-    alignment += other.alignment;
-    bad += other.bad;
-    truncated += other.truncated;
-    return *this;
-  }
   bool operator==(const SpeByteCounts&) const = default;
 };
 
@@ -59,17 +50,6 @@ struct SpeDecodeCounts {
   // Records that began, whatever became of them.
   uint64_t RecordsInStream() const {
     return records + no_pc + el3 + secure + bad_packet + truncated_tail;
-  }
-  SpeDecodeCounts& operator+=(const SpeDecodeCounts& other) {
-    records += other.records;
-    no_pc += other.no_pc;
-    el3 += other.el3;
-    secure += other.secure;
-    bad_packet += other.bad_packet;
-    bad_packet_resyncs += other.bad_packet_resyncs;
-    truncated_tail += other.truncated_tail;
-    bytes += other.bytes;
-    return *this;
   }
   bool operator==(const SpeDecodeCounts&) const = default;
 };

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "base/check.h"
-#include "base/thread_pool.h"
 #include "decode/internal/aux_queue.h"
 #include "decode/internal/spe_metadata.h"
 #include "decode/internal/switch_history.h"
@@ -29,26 +28,12 @@ constexpr uint16_t kCounterMax16 = 0xffff;
 
 // The AUX stream of a CPU or of a thread.
 struct Queue {
-  Queue(AuxQueue::Budget* budget, size_t lane_index) : aux(budget), lane(lane_index) {}
+  Queue(AuxQueue::Budget* budget, AuxQueue::Counts* counts) : aux(budget, counts) {}
 
   AuxQueue aux;
-  size_t lane;
   SpeOrigin origin;  // what all records share
   int32_t tid = -1;  // per-thread recordings
   bool snapshots = false;
-  bool borrows = true;  // its bytes so far outlive the call that brought them
-  uint64_t bytes_without_record = 0;
-};
-
-// What one thread needs to decode the queues that are its own.
-struct Lane {
-  explicit Lane(SpeRecordSink* lane_sink) : sink(lane_sink) {}
-
-  SpeRecordSink* sink;
-  SpeDecoder decoder;
-  SpeRecord record;
-  int32_t last_tid = -1;  // asked last
-  int32_t last_pid = -1;
 };
 
 enum class QueueMode : uint8_t { kUnknown, kPerCpu, kPerThread };
@@ -70,7 +55,7 @@ class SpeStream::Impl {
   void LearnThread(int32_t pid, int32_t tid);
   void Finish();
 
-  std::vector<Lane> lanes_;
+  SpeRecordSink* sink_ = nullptr;
   bool active_ = false;
   SpeStatistics statistics_;
   LossLedger losses_;
@@ -83,14 +68,12 @@ class SpeStream::Impl {
   void AddFragment(Queue* queue, const AuxEvent& event);
   void AssignWaiting(bool finishing);
   bool Continues(const AuxChunk& chunk);
-  void BecameReady(Queue* queue, uint64_t bytes);
-  void DecodeLanes(bool finishing);
   void DecodeReady(Queue* queue, bool finishing);
   void DecodeChunks(Queue* queue);
   void Decode(Queue* queue, const AuxQueue::Fragment& fragment);
   void DescribeQueue(Queue* queue) const;
-  void FindThread(const Queue& queue, SwitchHistory* history, Lane* lane, SpeOrigin* origin) const;
-  int32_t ProcessOf(int32_t tid, Lane* lane) const;
+  void FindThread(const Queue& queue, SwitchHistory* history, SpeOrigin* origin);
+  int32_t ProcessOf(int32_t tid);
   void SettleCounts();
 
   const RecordingDescription& description_;
@@ -99,7 +82,7 @@ class SpeStream::Impl {
   std::optional<internal::TimeConversion> time_;
 
   AuxQueue::Budget budget_;
-  AuxQueue::Counts aux_counts_;  // what no queue counted
+  AuxQueue::Counts aux_counts_;
   QueueMode mode_ = QueueMode::kUnknown;
   std::unordered_map<uint64_t, std::unique_ptr<Queue>> queues_;
   std::vector<Queue*> queue_order_;   // of first appearance
@@ -108,9 +91,11 @@ class SpeStream::Impl {
 
   std::unordered_map<uint32_t, SwitchHistory> switches_;  // by CPU
   std::unordered_map<int32_t, int32_t> process_of_;       // by tid
+  int32_t last_tid_ = -1;                                 // asked last
+  int32_t last_pid_ = -1;
 
-  std::unique_ptr<ThreadPool> threads_;  // all lanes' but the first
-  uint64_t ready_bytes_ = 0;             // of fragments since the lanes decoded last
+  SpeDecoder decoder_;
+  SpeRecord record_;
 };
 
 void SpeStream::Impl::OnOther(const OtherRecord& record) {
@@ -156,17 +141,17 @@ void SpeStream::Impl::CameIn(const RecordIdentity& identity, int32_t pid, int32_
 
 void SpeStream::Impl::LearnThread(int32_t pid, int32_t tid) {
   if (pid < 0 || tid < 0) return;
-  for (Lane& lane : lanes_) lane.last_tid = lane.last_pid = -1;
+  last_tid_ = last_pid_ = -1;
   if (process_of_.size() >= options_.threads_max && !process_of_.contains(tid)) return;
   process_of_[tid] = pid;
 }
 
-int32_t SpeStream::Impl::ProcessOf(int32_t tid, Lane* lane) const {
-  if (tid == lane->last_tid) return lane->last_pid;
+int32_t SpeStream::Impl::ProcessOf(int32_t tid) {
+  if (tid == last_tid_) return last_pid_;
   const auto found = process_of_.find(tid);
-  lane->last_tid = tid;
-  lane->last_pid = found != process_of_.end() ? found->second : -1;
-  return lane->last_pid;
+  last_tid_ = tid;
+  last_pid_ = found != process_of_.end() ? found->second : -1;
+  return last_pid_;
 }
 
 // --- pairing ---
@@ -177,8 +162,7 @@ Queue* SpeStream::Impl::FindQueue(uint32_t cpu, int32_t tid) {
   const auto found = queues_.find(key);
   if (found != queues_.end()) return found->second.get();
   if (queues_.size() >= options_.queues_max) return nullptr;
-  CHECK(!lanes_.empty());
-  auto queue = std::make_unique<Queue>(&budget_, queue_order_.size() % lanes_.size());
+  auto queue = std::make_unique<Queue>(&budget_, &aux_counts_);
   if (mode_ == QueueMode::kPerCpu) {
     queue->origin.identity.cpu = cpu;
   } else {
@@ -212,7 +196,7 @@ void SpeStream::Impl::OnAux(const AuxEvent& event) {
   }
   if (Queue* queue = QueueOf(event.identity); queue != nullptr) {
     AddFragment(queue, event);
-    BecameReady(queue, event.size_bytes);
+    DecodeReady(queue, /*finishing=*/false);
     return;
   }
   if (unassigned_.size() < options_.waiting_max) {
@@ -275,44 +259,8 @@ void SpeStream::Impl::OnAuxChunk(const AuxChunk& chunk) {
     aux_counts_.refused_bytes += chunk.data.size();
     return;
   }
-  queue->borrows = queue->borrows && chunk.data_outlives_call;
   queue->aux.AddBytes(chunk.offset, chunk.data, chunk.data_outlives_call, continues);
-  // (Fragments that waited for these bytes have been counted already.)
-  BecameReady(queue, 0);
-}
-
-void SpeStream::Impl::BecameReady(Queue* queue, uint64_t bytes) {
-  if (lanes_.size() == 1 || !queue->borrows) {
-    DecodeReady(queue, /*finishing=*/false);
-    return;
-  }
-  ready_bytes_ = SaturatingAdd(ready_bytes_, bytes);
-  if (ready_bytes_ >= options_.batch_bytes) DecodeLanes(/*finishing=*/false);
-}
-
-// Every lane decodes its queues in a thread of its own. Only what belongs to the queue or the lane is changed; the rest
-// stands still until all are done.
-void SpeStream::Impl::DecodeLanes(bool finishing) {
-  ready_bytes_ = 0;
-  const auto decode = [this, finishing](size_t lane) {
-    for (Queue* queue : queue_order_) {
-      if (queue->lane != lane) continue;
-      DecodeReady(queue, finishing);
-      if (!finishing) continue;
-      if (queue->snapshots || !queue->aux.had_fragments()) DecodeChunks(queue);
-      queue->aux.DropRest();
-    }
-  };
-  if (lanes_.size() > 1 && queue_order_.size() > 1) {
-    if (threads_ == nullptr) threads_ = std::make_unique<ThreadPool>(lanes_.size() - 1);
-    for (size_t lane = 1; lane < lanes_.size(); ++lane) {
-      threads_->Submit([&decode, lane] { decode(lane); });
-    }
-    decode(0);
-    threads_->Wait();
-  } else {
-    for (size_t lane = 0; lane < lanes_.size(); ++lane) decode(lane);
-  }
+  DecodeReady(queue, /*finishing=*/false);
 }
 
 void SpeStream::Impl::DecodeReady(Queue* queue, bool finishing) {
@@ -323,14 +271,18 @@ void SpeStream::Impl::DecodeReady(Queue* queue, bool finishing) {
 void SpeStream::Impl::DecodeChunks(Queue* queue) {
   AuxQueue::Fragment chunk;
   while (queue->aux.TakeChunk(&chunk)) {
-    queue->bytes_without_record += chunk.bytes.size();
+    statistics_.bytes_without_record += chunk.bytes.size();
     Decode(queue, chunk);
   }
 }
 
 void SpeStream::Impl::Finish() {
   AssignWaiting(/*finishing=*/true);
-  DecodeLanes(/*finishing=*/true);
+  for (Queue* queue : queue_order_) {
+    DecodeReady(queue, /*finishing=*/true);
+    if (queue->snapshots || !queue->aux.had_fragments()) DecodeChunks(queue);
+    queue->aux.DropRest();
+  }
   SettleCounts();
 }
 
@@ -361,39 +313,37 @@ void SpeStream::Impl::DescribeQueue(Queue* queue) const {
 }
 
 void SpeStream::Impl::Decode(Queue* queue, const AuxQueue::Fragment& fragment) {
+  CHECK(sink_ != nullptr);
   DescribeQueue(queue);
-  Lane& lane = lanes_[queue->lane];
   SwitchHistory* history = nullptr;
   if (const auto found = switches_.find(queue->origin.identity.cpu); found != switches_.end()) {
     history = &found->second;
   }
   uint64_t newest_ns = 0;
-  lane.decoder.Start(fragment.bytes, fragment.offset);
-  while (lane.decoder.Next(&lane.record)) {
-    const SpeRecord& record = lane.record;
+  decoder_.Start(fragment.bytes, fragment.offset);
+  while (decoder_.Next(&record_)) {
     SpeOrigin& origin = queue->origin;
     for (unsigned i = 0; i < kSpeCounters; ++i) {
       const auto counter = static_cast<SpeCounter>(i);
-      if (record.Has(counter) && record.Counter(counter) > origin.counter_max) {
+      if (record_.Has(counter) && record_.Counter(counter) > origin.counter_max) {
         origin.counter_max = kCounterMax16;
       }
     }
-    origin.identity.has_time = time_.has_value() && record.HasTimestamp();
+    origin.identity.has_time = time_.has_value() && record_.HasTimestamp();
     origin.identity.time_ns =
-        origin.identity.has_time ? time_->ToNanoseconds(record.timestamp()) : 0;
+        origin.identity.has_time ? time_->ToNanoseconds(record_.timestamp()) : 0;
     newest_ns = std::max(newest_ns, origin.identity.time_ns);
-    FindThread(*queue, history, &lane, &origin);
-    lane.sink->OnSpeRecord(record, origin);
+    FindThread(*queue, history, &origin);
+    sink_->OnSpeRecord(record_, origin);
   }
   if (history != nullptr) history->Forget(newest_ns);
 }
 
-void SpeStream::Impl::FindThread(const Queue& queue, SwitchHistory* history, Lane* lane,
-                                 SpeOrigin* origin) const {
+void SpeStream::Impl::FindThread(const Queue& queue, SwitchHistory* history, SpeOrigin* origin) {
   RecordIdentity& identity = origin->identity;
-  if (lane->record.HasContext()) {
-    identity.tid = static_cast<int32_t>(lane->record.Context());
-    identity.pid = ProcessOf(identity.tid, lane);
+  if (record_.HasContext()) {
+    identity.tid = static_cast<int32_t>(record_.Context());
+    identity.pid = ProcessOf(identity.tid);
     origin->thread_source = SpeThreadSource::kContext;
     return;
   }
@@ -406,20 +356,12 @@ void SpeStream::Impl::FindThread(const Queue& queue, SwitchHistory* history, Lan
     }
   }
   identity.tid = queue.tid;
-  identity.pid = queue.tid >= 0 ? ProcessOf(queue.tid, lane) : -1;
+  identity.pid = queue.tid >= 0 ? ProcessOf(queue.tid) : -1;
   origin->thread_source = queue.tid >= 0 ? SpeThreadSource::kAuxtrace : SpeThreadSource::kNone;
 }
 
 void SpeStream::Impl::SettleCounts() {
-  for (const Lane& lane : lanes_) statistics_.decode += lane.decoder.counts();
-  for (const Queue* queue : queue_order_) {
-    const AuxQueue::Counts& counts = queue->aux.counts();
-    statistics_.bytes_without_record += queue->bytes_without_record;
-    aux_counts_.filling_bytes += counts.filling_bytes;
-    aux_counts_.uncovered_bytes += counts.uncovered_bytes;
-    aux_counts_.refused_bytes += counts.refused_bytes;
-    aux_counts_.missing_bytes += counts.missing_bytes;
-  }
+  statistics_.decode = decoder_.counts();
   statistics_.auxtrace_filling_bytes = aux_counts_.filling_bytes;
   statistics_.auxtrace_bytes -= aux_counts_.filling_bytes;
   statistics_.uncovered_bytes = aux_counts_.uncovered_bytes;
@@ -451,15 +393,7 @@ SpeStream::SpeStream(const RecordingDescription& description, const Options& opt
     : impl_(std::make_unique<Impl>(description, options)) {}
 SpeStream::~SpeStream() = default;
 
-void SpeStream::SetSink(SpeRecordSink* sink) { SetSinks({sink}); }
-void SpeStream::SetSinks(std::vector<SpeRecordSink*> sinks) {
-  CHECK(!sinks.empty());
-  impl_->lanes_.clear();
-  for (SpeRecordSink* sink : sinks) {
-    CHECK(sink != nullptr);
-    impl_->lanes_.emplace_back(sink);
-  }
-}
+void SpeStream::SetSink(SpeRecordSink* sink) { impl_->sink_ = sink; }
 bool SpeStream::active() const { return impl_->active_; }
 void SpeStream::OnOther(const OtherRecord& record) { impl_->OnOther(record); }
 void SpeStream::OnAux(const AuxEvent& event) { impl_->OnAux(event); }

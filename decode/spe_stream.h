@@ -18,7 +18,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <vector>
 
 #include "decode/spe_data_source.h"
 #include "decode/spe_decoder.h"
@@ -69,7 +68,6 @@ class SpeStream {
     size_t queues_max = size_t{1} << 16;
     size_t switches_max = size_t{1} << 20;  // per CPU: older ones are forgotten
     size_t threads_max = size_t{1} << 20;   // tids whose process is known
-    uint64_t batch_bytes = uint64_t{8} << 20;
   };
 
   // `description` outlives the stream; it may still grow. `sink` too, and may be set later but before the first event.
@@ -79,11 +77,6 @@ class SpeStream {
   SpeStream(const SpeStream&) = delete;
   SpeStream& operator=(const SpeStream&) = delete;
   void SetSink(SpeRecordSink* sink);
-  // Before the first event, instead of SetSink. With several sinks decoding is done by as many threads once
-  // Options::batch_bytes of fragments are ready (or at the end, or at once where the bytes do not outlive the call): all
-  // records of a queue go to one sink in their order, those of different queues to different sinks at the same time. The
-  // calls that deliver return when the threads are done.
-  void SetSinks(std::vector<SpeRecordSink*> sinks);
 
   // True once AUXTRACE_INFO said that the AUX area holds SPE.
   bool active() const;

@@ -8,7 +8,6 @@
 
 #include "base/log.h"
 #include "base/str_format.h"
-#include "base/thread_pool.h"
 #include "decode/memory_decoder.h"
 #include "decode/spe_stream.h"
 #include "model/address_space.h"
@@ -49,9 +48,6 @@ struct PendingSample {
 
 class SamplePipeline::Impl {
  public:
-  // Threads that decode SPE data.
-  static constexpr size_t kLanesMax = 16;
-
   Impl(const RecordingDescription& description, Symbolizer& symbolizer,
        const PipelineOptions& options)
       : spe_(description),
@@ -66,16 +62,16 @@ class SamplePipeline::Impl {
         numbers_(table_, resolver_, symbolizer, hints_),
         finder_(description, processes_, unwinder_, numbers_),
         memory_decoder_(description),
-        spe_lookup_{.description = description,
-                    .processes = processes_,
-                    .numbers = numbers_,
-                    .labels = labels_,
-                    .by_cpu = options.label_cpu,
-                    .memory_bytes_max = options.memory_bytes_max,
-                    .mutex = {}},
+        spe_records_({.description = description,
+                      .processes = processes_,
+                      .numbers = numbers_,
+                      .labels = labels_,
+                      .by_cpu = options.label_cpu,
+                      .memory_bytes_max = options.memory_bytes_max}),
         branches_(description, processes_, numbers_),
         // (The bound is looked at with every sample.)
         counter_(table_, memory_, /*in_background=*/options.memory_bytes_max == 0) {
+    spe_.SetSink(&spe_records_);
     table_.Reserve(description.records_bytes);
     for (const BuildIdEvent& id : description.build_ids) {
       processes_.objects().RememberBuildId(id.path, id.build_id);
@@ -99,8 +95,7 @@ class SamplePipeline::Impl {
     last_ns_ = std::max(last_ns_, last_ns);
   }
   bool Admit(uint32_t event, uint64_t period, const RecordIdentity& identity);
-  void StartLanes();
-  void FinishLanes();
+  void FinishSpe();
   void CountBatch();
   EventColumn& ColumnOf(uint32_t event);
   void UseKernelOnce();
@@ -118,8 +113,7 @@ class SamplePipeline::Impl {
   internal::PlaceNumbers numbers_;
   StackFinder finder_;
   MemoryDecoder memory_decoder_;
-  internal::SpeLookup spe_lookup_;
-  std::vector<std::unique_ptr<internal::SpeAggregator>> spe_lanes_;
+  internal::SpeAggregator spe_records_;
   internal::MemoryTable memory_;
   internal::BranchTable branches_;
   internal::StackCounter counter_;
@@ -188,43 +182,28 @@ void SamplePipeline::Impl::OnSample(const CapturedSample& sample) {
   if (++batch_count_ == batch_.size()) CountBatch();
 }
 
-void SamplePipeline::Impl::StartLanes() {
-  // A bound on memory is one for all lanes.
-  const size_t wanted = options_.threads > 0 ? options_.threads : UsableProcessors();
-  const size_t lanes = options_.memory_bytes_max > 0 ? 1 : std::min(wanted, kLanesMax);
-  std::vector<SpeRecordSink*> sinks;
-  for (size_t lane = 0; lane < lanes; ++lane) {
-    sinks.push_back(
-        spe_lanes_.emplace_back(std::make_unique<internal::SpeAggregator>(spe_lookup_)).get());
+void SamplePipeline::Impl::FinishSpe() {
+  const internal::SpeAggregator::Totals& totals = spe_records_.totals();
+  for (uint32_t event = 0; event < totals.events.size(); ++event) {
+    EventTotal& total = ColumnOf(event).total;
+    total.samples += totals.events[event].samples;
+    total.period_sum = SaturatingAdd(total.period_sum, totals.events[event].period_sum);
   }
-  spe_.SetSinks(std::move(sinks));
-}
-
-void SamplePipeline::Impl::FinishLanes() {
-  for (const auto& lane : spe_lanes_) {
-    const internal::SpeAggregator::Totals& totals = lane->totals();
-    for (uint32_t event = 0; event < totals.events.size(); ++event) {
-      EventTotal& total = ColumnOf(event).total;
-      total.samples += totals.events[event].samples;
-      total.period_sum = SaturatingAdd(total.period_sum, totals.events[event].period_sum);
-    }
-    for (size_t end = 0; end < kStackEnds; ++end)
-      samples_by_stack_end_[end] += totals.stack_ends[end];
-    losses_.Capture(totals.kept + totals.beyond_limit);
-    losses_.Keep(totals.kept);
-    if (totals.beyond_limit > 0) {
-      losses_.Lose(LossStage::kBuild, LossReason::kLimit, totals.beyond_limit);
-    }
-    if (totals.first_ns <= totals.last_ns) SawTimes(totals.first_ns, totals.last_ns);
-    lane->Finish(&table_, &memory_);
+  for (size_t end = 0; end < kStackEnds; ++end) {
+    samples_by_stack_end_[end] += totals.stack_ends[end];
   }
+  losses_.Capture(totals.kept + totals.beyond_limit);
+  losses_.Keep(totals.kept);
+  if (totals.beyond_limit > 0) {
+    losses_.Lose(LossStage::kBuild, LossReason::kLimit, totals.beyond_limit);
+  }
+  if (totals.first_ns <= totals.last_ns) SawTimes(totals.first_ns, totals.last_ns);
+  spe_records_.Finish(&table_, &memory_);
 }
 
 void SamplePipeline::Impl::OnOther(const OtherRecord& record) {
   spe_.OnOther(record);
-  if (!spe_.active() || !spe_lanes_.empty()) return;
-  processes_.KeepHistory();
-  StartLanes();
+  if (spe_.active()) processes_.KeepHistory();
 }
 
 void SamplePipeline::Impl::CountBatch() {
@@ -357,7 +336,7 @@ Profile SamplePipeline::Impl::Finish(const LossLedger& source_losses) {
   CountBatch();
   spe_.Finish();
   counter_.Finish();
-  FinishLanes();
+  FinishSpe();
   const Profile labels = labels_.Finish();
   table_.Seal();
   for (const auto& [pid, path] : jit_dumps_of_live_) AddJitDump(pid, path);

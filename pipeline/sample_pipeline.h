@@ -39,7 +39,6 @@ struct PipelineOptions {
   bool command_line = false;  // write the recorder's command line into the comments
   bool symbols = true;
   UnwindMode unwind = UnwindMode::kAuto;
-  size_t threads = 0;  // for decoding traces; 0: the processors this process may use
   // Samples arrive while their processes run: what JIT compilers write about their code is complete only at the end.
   bool live = false;
   // Of what is aggregated (stacks, rows); 0: no bound. Samples beyond are counted as lost (build limit).

@@ -23,7 +23,7 @@ void AuxQueue::AddFragment(uint64_t offset, uint64_t size_bytes) {
   if (size_bytes == 0) return;
   had_fragments_ = true;
   if (budget_->waiting >= budget_->waiting_max) {
-    counts_.missing_bytes += size_bytes;
+    counts_->missing_bytes += size_bytes;
     return;
   }
   ++budget_->waiting;
@@ -32,14 +32,14 @@ void AuxQueue::AddFragment(uint64_t offset, uint64_t size_bytes) {
 
 void AuxQueue::AddBytes(uint64_t offset, Bytes bytes, bool borrow, bool continues) {
   if (UINT64_MAX - offset < bytes.size()) {
-    counts_.refused_bytes += bytes.size();
+    counts_->refused_bytes += bytes.size();
     return;
   }
   CutFilling(offset);
   if (offset < bytes_end_) {
     // Seen before: snapshots of a buffer overlap.
     const uint64_t seen = std::min<uint64_t>(bytes_end_ - offset, bytes.size());
-    counts_.uncovered_bytes += seen;
+    counts_->uncovered_bytes += seen;
     bytes = bytes.subspan(static_cast<size_t>(seen));
     offset += seen;
   }
@@ -50,7 +50,7 @@ void AuxQueue::AddBytes(uint64_t offset, Bytes bytes, bool borrow, bool continue
   const uint64_t copied = borrow ? 0 : bytes.size();
   if (budget_->waiting >= budget_->waiting_max ||
       copied > budget_->copied_bytes_max - budget_->copied_bytes) {
-    counts_.refused_bytes += bytes.size();
+    counts_->refused_bytes += bytes.size();
     return;
   }
   ++budget_->waiting;
@@ -89,7 +89,7 @@ void AuxQueue::CutFilling(uint64_t offset) {
   if (!AllZero(last.bytes.last(static_cast<size_t>(filling)))) return;
   last.bytes = last.bytes.first(last.bytes.size() - static_cast<size_t>(filling));
   bytes_end_ = offset;
-  counts_.filling_bytes += filling;
+  counts_->filling_bytes += filling;
 }
 
 void AuxQueue::PopPiece() {
@@ -113,8 +113,8 @@ void AuxQueue::Skip(uint64_t offset) {
   while (!pieces_.empty() && pieces_.front().offset < offset) {
     const Piece& piece = pieces_.front();
     const uint64_t end = std::min(offset, piece.end());
-    uint64_t* count = end == piece.end() && EndsInFilling(piece) ? &counts_.filling_bytes
-                                                                 : &counts_.uncovered_bytes;
+    uint64_t* count = end == piece.end() && EndsInFilling(piece) ? &counts_->filling_bytes
+                                                                 : &counts_->uncovered_bytes;
     *count += end - piece.offset;
     Forget(end);
   }
@@ -153,7 +153,7 @@ bool AuxQueue::Take(bool finishing, Fragment* fragment) {
     Skip(next.offset);
     fragment->offset = next.offset;
     fragment->bytes = Gather(next.offset, next.end);
-    counts_.missing_bytes += next.end - next.offset - fragment->bytes.size();
+    counts_->missing_bytes += next.end - next.offset - fragment->bytes.size();
     taken_end_ = next.offset + fragment->bytes.size();
     if (!fragment->bytes.empty()) return true;
   }

@@ -7,11 +7,9 @@
 //
 // Both come in ascending order of offset; what was passed is not looked for again. perf fills each chunk up to a
 // multiple of 8 bytes: zeros at a chunk's end that no fragment covers are no part of the stream. Bytes that do not
-// outlive the call are copied, within a bound that all queues share. One thread at a time may use a queue; several queues
-// may be used at the same time.
+// outlive the call are copied, within a bound that all queues share. Not thread-safe.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -23,12 +21,12 @@ namespace ptarmigan::internal {
 
 class AuxQueue {
  public:
-  // Shared by all queues of a recording. Only Add... takes from it, in one thread; Take gives back, in any.
+  // Shared by all queues of a recording.
   struct Budget {
     uint64_t copied_bytes_max = 0;
     size_t waiting_max = 0;  // pieces and fragments
-    std::atomic<uint64_t> copied_bytes = 0;
-    std::atomic<size_t> waiting = 0;
+    uint64_t copied_bytes = 0;
+    size_t waiting = 0;
   };
   struct Counts {
     uint64_t filling_bytes = 0;    // perf's, at the end of chunks
@@ -41,7 +39,7 @@ class AuxQueue {
     Bytes bytes;
   };
 
-  explicit AuxQueue(Budget* budget) : budget_(budget) {}
+  AuxQueue(Budget* budget, Counts* counts) : budget_(budget), counts_(counts) {}
   ~AuxQueue();
   AuxQueue(const AuxQueue&) = delete;
   AuxQueue& operator=(const AuxQueue&) = delete;
@@ -60,7 +58,6 @@ class AuxQueue {
   void DropRest();
 
   bool had_fragments() const { return had_fragments_; }
-  const Counts& counts() const { return counts_; }
 
  private:
   struct Waiting {
@@ -87,7 +84,7 @@ class AuxQueue {
   Bytes Gather(uint64_t offset, uint64_t end);
 
   Budget* budget_;
-  Counts counts_;
+  Counts* counts_;
   std::deque<Waiting> fragments_;
   std::deque<Piece> pieces_;
   uint64_t bytes_end_ = 0;  // of all bytes so far, refused ones too

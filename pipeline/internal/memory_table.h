@@ -1,6 +1,6 @@
 // MemoryTable: what memory samples say beyond a count, while they arrive: sums of latencies for each row of the
 // StackTable, how often each latency was seen at each place, and which threads wrote which cache line. Grows with what is
-// distinct; beyond its bounds it becomes coarser and says so.
+// distinct; beyond their bounds latencies are rounded down, and accesses of further cache lines only counted.
 #pragma once
 
 #include <array>
@@ -85,7 +85,7 @@ class MemoryTable {
   LargeVector<Sums> sums_;  // by row
   uint8_t latencies_ = 0;
   LatencyCounts counts_;
-  CompactIndex line_index_;  // (line number, process or physical)
+  CompactIndex line_index_;  // (address, process or kPhysical)
   std::vector<Line> lines_;
   uint64_t lines_not_counted_ = 0;
 };

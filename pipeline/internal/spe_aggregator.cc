@@ -60,9 +60,12 @@ void SpeAggregator::OnSpeRecord(const SpeRecord& record, const SpeOrigin& origin
 
 CompactIndex::Key SpeAggregator::KeyOf(const SpeRecord& record, const SpeOrigin& origin,
                                        uint32_t event) const {
+  // (The byte above the payload of these packets is free.)
+  constexpr uint64_t kPayload = (uint64_t{1} << 56) - 1;
   const auto at = [&record](SpeRecord::Slot slot) {
-    return record.Has(slot) ? uint64_t{record.headers[slot]} << 56 | (record.values[slot] & kLow)
-                            : 0;
+    return record.Has(slot)
+               ? uint64_t{record.headers[slot]} << 56 | (record.values[slot] & kPayload)
+               : 0;
   };
   const uint64_t words[] = {
       record.Raw(SpeAddress::kPc), record.Events(), at(SpeRecord::kDataSourceSlot),
@@ -80,7 +83,6 @@ void SpeAggregator::LookUp(const SpeRecord& record, const SpeOrigin& origin, uin
                            Kind* kind) {
   const MemSample memory = ToMemSample(record, origin);
   const RecordIdentity& identity = origin.identity;
-  const std::lock_guard lock(lookup_.mutex);
   ProcessTable& processes = lookup_.processes;
   const auto [process, thread] = processes.FindTaskAt(identity.pid, identity.tid, time_ns);
   const CodeMapping* mapping = processes.LookupAt(process, memory.ip, memory.cpumode, time_ns);

@@ -2,17 +2,12 @@
 // over and over: who ran what where, with which events, served from where. Each kind is looked up once (address space,
 // place, labels) and counted from then on; only latencies and data addresses differ from record to record.
 //
-//
-//   SpeStream lane 0 ──▶ SpeAggregator ──┐ look up (one at a time): processes, places, labels
-//   SpeStream lane 1 ──▶ SpeAggregator ──┘                    Finish ──▶ StackTable, MemoryTable
-//
-// Grows with what is distinct. Each aggregator is used by one thread; those that share an SpeLookup may run at the same
-// time, while nothing else touches what it refers to.
+// Grows with what is distinct. Not thread-safe: places and labels are numbered in the order of the records, which makes
+// equal recordings equal profiles.
 #pragma once
 
 #include <array>
 #include <cstdint>
-#include <mutex>
 #include <vector>
 
 #include "base/compact_index.h"
@@ -28,16 +23,15 @@
 
 namespace ptarmigan::internal {
 
-// What aggregators share. All references must outlive them.
+// What it looks places and labels up in. All references must outlive the aggregator.
 struct SpeLookup {
   const RecordingDescription& description;
   ProcessTable& processes;
   PlaceNumbers& numbers;
   SampleLabels& labels;
   bool by_cpu = false;  // records of different CPUs have different labels
-  // What one aggregator may hold; records beyond are not counted. 0: no bound.
+  // What the aggregator may hold; records beyond are counted as such and left out. 0: no bound.
   uint64_t memory_bytes_max = 0;
-  std::mutex mutex;  // over the three tables
 };
 
 class SpeAggregator final : public SpeRecordSink {
@@ -52,7 +46,7 @@ class SpeAggregator final : public SpeRecordSink {
     uint64_t last_ns = 0;
   };
 
-  explicit SpeAggregator(SpeLookup& lookup) : lookup_(lookup) {}
+  explicit SpeAggregator(const SpeLookup& lookup) : lookup_(lookup) {}
 
   void OnSpeRecord(const SpeRecord& record, const SpeOrigin& origin) override;
   const Totals& totals() const { return totals_; }
@@ -75,8 +69,6 @@ class SpeAggregator final : public SpeRecordSink {
     MemoryTable::Sums sums = {};
   };
 
-  static constexpr uint64_t kLow = (uint64_t{1} << 56) - 1;
-
   size_t MemoryBytes() const {
     return (kinds_.size() + past_.size()) * sizeof(Kind) + index_.MemoryBytes() +
            memory_.MemoryBytes();
@@ -87,7 +79,7 @@ class SpeAggregator final : public SpeRecordSink {
   void AddLatencies(const SpeRecord& record, Kind* kind);
   void AddAccess(const SpeRecord& record, const SpeOrigin& origin);
 
-  SpeLookup& lookup_;
+  SpeLookup lookup_;
   Totals totals_;
   CompactIndex index_;  // 96 bits of the hash of what makes a kind
   std::vector<Kind> kinds_;

@@ -1,6 +1,6 @@
 // StackCounter: the second half of what the pipeline does with a sample: from the numbers of its places to its stack in the
-// StackTable, from stack, labels and event to its row, and from there to the MemoryTable. A thread of its own does it in large batches; what it looks up
-// lies in memory that no other thread needs.
+// StackTable, from stack, labels and event to its row, and from there to the MemoryTable. A thread of its own does it in
+// large batches; what it looks up lies in memory that no other thread needs.
 //
 //   pipeline thread:  places() <- numbers, Add, ... (batch full) ──▶ counter's thread: InternStack, Add to the row
 //   Finish() ─────────────── joins ────────────────────────────────▶ the table may be read

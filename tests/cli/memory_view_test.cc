@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -116,6 +117,25 @@ TEST_P(MemoryView, EqualsTheTruthOfEveryFunction) {
     EXPECT_EQ(found->second, sums) << name.first << " " << name.second;
   }
   EXPECT_EQ(reported.size(), truth.size());
+}
+
+TEST(MemoryProfile, HasTheSameBytesEachTime) {
+  const std::string recording = TestDataPath("mem-synth/spe-n1-v1-canonical.perf.data");
+  if (recording.empty()) GTEST_SKIP() << TestDataMissing("mem-synth");
+  const std::string binary =
+      (std::filesystem::read_symlink("/proc/self/exe").parent_path() / "ptarmigan").string();
+  const std::string profile = TestTemporaryDirectory() + "/spe.pb.gz";
+  std::string first;
+  for (int i = 0; i < 10; ++i) {
+    const CommandResult result =
+        RunCommand(binary + " convert --no-symbols " + recording + " -o " + profile, 60);
+    ASSERT_EQ(result.exit_code, 0) << result.err;
+    std::ifstream file(profile, std::ios::binary);
+    const std::string bytes{std::istreambuf_iterator<char>(file), {}};
+    ASSERT_FALSE(bytes.empty());
+    if (i == 0) first = bytes;
+    ASSERT_EQ(bytes, first);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(MemSynth, MemoryView,

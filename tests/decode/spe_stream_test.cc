@@ -132,61 +132,6 @@ TEST(SpeStream, PairsFragmentsWithBytesThatCameBeforeOrComeAfter) {
   EXPECT_EQ(scene.stream_.statistics().auxtrace_events, 1U);  // its second piece
 }
 
-// Queues of five CPUs over `sinks`, in batches that hold several fragments.
-void DecodeFiveCpus(std::vector<CollectingSink>* sinks, bool outlives, SpeStatistics* statistics) {
-  constexpr uint32_t kCpus = 5;
-  constexpr uint64_t kFragments = 40;
-  constexpr uint64_t kFragmentBytes = 192;
-  std::vector<std::string> bytes(kCpus);
-  for (uint32_t cpu = 0; cpu < kCpus; ++cpu) {
-    for (uint64_t i = 0; i < kFragments * 3; ++i) bytes[cpu] += Record(1000 * cpu + i);
-    bytes[cpu][64 * (cpu + 1)] = '\x7f';  // a bad header
-  }
-  Scene scene({.batch_bytes = 4 * kFragmentBytes});
-  std::vector<SpeRecordSink*> pointers;
-  for (CollectingSink& sink : *sinks) pointers.push_back(&sink);
-  scene.stream_.SetSinks(pointers);
-  scene.InfoVersion1();
-  for (uint32_t cpu = 0; cpu < kCpus; ++cpu) scene.Chunk(cpu, 0, bytes[cpu], -1, outlives);
-  for (uint64_t i = 0; i < kFragments; ++i) {
-    for (uint32_t cpu = 0; cpu < kCpus; ++cpu) {
-      scene.Aux(cpu, i * kFragmentBytes, kFragmentBytes);
-    }
-  }
-  scene.Finish();
-  *statistics = scene.stream_.statistics();
-}
-
-TEST(SpeStream, GivesEachQueueToOneOfSeveralSinksInItsOrder) {
-  std::vector<CollectingSink> one(1);
-  SpeStatistics of_one;
-  DecodeFiveCpus(&one, /*outlives=*/true, &of_one);
-  ASSERT_EQ(one[0].seen.size(), 5U * 40 * 3 - 5);
-  std::map<uint32_t, std::vector<uint64_t>> by_cpu;
-  for (const SeenRecord& seen : one[0].seen) {
-    by_cpu[seen.origin.identity.cpu].push_back(seen.record.timestamp());
-  }
-  for (const size_t count : {2U, 3U, 8U}) {
-    for (const bool outlives : {true, false}) {
-      std::vector<CollectingSink> several(count);
-      SpeStatistics of_several;
-      DecodeFiveCpus(&several, outlives, &of_several);
-      std::map<uint32_t, std::vector<uint64_t>> together;
-      for (const CollectingSink& sink : several) {
-        std::map<uint32_t, std::vector<uint64_t>> own;
-        for (const SeenRecord& seen : sink.seen) {
-          own[seen.origin.identity.cpu].push_back(seen.record.timestamp());
-        }
-        for (const auto& [cpu, ticks] : own) {
-          EXPECT_TRUE(together.emplace(cpu, ticks).second) << "a queue has one sink";
-        }
-      }
-      EXPECT_EQ(together, by_cpu) << count << " sinks";
-      EXPECT_EQ(of_several.decode, of_one.decode);
-    }
-  }
-}
-
 TEST(SpeStream, DecodesTheSameFromPiecesOfAnySize) {
   SpeProgram program(11, {.record_align = 1, .aux_offset = 1 << 20});
   for (int i = 0; i < 40; ++i) program.AddRecord();

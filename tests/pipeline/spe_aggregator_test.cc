@@ -89,11 +89,8 @@ class SpeAggregatorTest : public testing::Test {
   ObjectHints hints_;
   PlaceNumbers numbers_{table_, resolver_, symbolizer_, hints_};
   SampleLabels labels_{{}};
-  SpeLookup lookup_{.description = description_,
-                    .processes = processes_,
-                    .numbers = numbers_,
-                    .labels = labels_,
-                    .mutex = {}};
+  SpeLookup lookup_{
+      .description = description_, .processes = processes_, .numbers = numbers_, .labels = labels_};
   SpeAggregator aggregator_{lookup_};
 };
 
@@ -140,10 +137,11 @@ TEST_F(SpeAggregatorTest, LooksAgainWhereAMappingCameAfterRecordsWithoutOne) {
 TEST_F(SpeAggregatorTest, CountsWhatItsBoundLeavesOut) {
   Map(1, 0x1000, "/a");
   lookup_.memory_bytes_max = 1;
-  Add(Load(0x1010, 7), At(10));
-  EXPECT_EQ(aggregator_.totals().beyond_limit, 1U);
-  EXPECT_EQ(aggregator_.totals().kept, 0U);
-  EXPECT_EQ(aggregator_.totals().events[0].samples, 1U);
+  SpeAggregator bounded(lookup_);
+  bounded.OnSpeRecord(Load(0x1010, 7), At(10));
+  EXPECT_EQ(bounded.totals().beyond_limit, 1U);
+  EXPECT_EQ(bounded.totals().kept, 0U);
+  EXPECT_EQ(bounded.totals().events[0].samples, 1U);
 }
 
 TEST_F(SpeAggregatorTest, KeepsRecordsOutsideEveryMapping) {
