@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "decode/internal/private_words.h"
 #include "decode/record_types.h"
 
 namespace ptarmigan::internal {
@@ -14,22 +15,8 @@ constexpr size_t kCpuHeaderWords = 3;  // magic, CPU, number of parameters
 constexpr uint64_t kNoPmu = UINT64_MAX;
 constexpr uint64_t kTimeShiftMax = 63;
 
-// A word of the record's private part; 0 beyond its end.
-class Words {
- public:
-  Words(Bytes bytes, std::endian order) : bytes_(bytes), order_(order) {}
-  size_t size() const { return bytes_.size() / sizeof(uint64_t); }
-  uint64_t operator[](size_t index) const {
-    return index < size() ? ByteCursor(bytes_.subspan(index * sizeof(uint64_t)), order_).U64() : 0;
-  }
-
- private:
-  Bytes bytes_;
-  std::endian order_;
-};
-
 // One CPU's words, as many as it says itself: those unknown to us are skipped.
-SpeCpuMetadata ReadCpu(const Words& words, size_t first_parameter, uint64_t parameters) {
+SpeCpuMetadata ReadCpu(const PrivateWords& words, size_t first_parameter, uint64_t parameters) {
   SpeCpuMetadata cpu;
   cpu.data_sources =
       parameters >= 1 ? &SpeDataSourcesOf(words[first_parameter]) : &UnknownSpeDataSources();
@@ -46,7 +33,7 @@ std::optional<SpeMetadata> ReadSpeMetadata(Bytes record, std::endian order) {
   cursor.Skip(kRecordHeaderBytes);
   const uint32_t type = cursor.U32();
   cursor.Skip(sizeof(uint32_t));
-  const Words words(cursor.Rest(), order);
+  const PrivateWords words(cursor.Rest(), order);
   if (!cursor.ok() || type != kAuxtraceTypeSpe || words.size() < kVersion1Words) return {};
 
   SpeMetadata metadata;
