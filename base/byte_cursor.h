@@ -110,6 +110,10 @@ inline uint64_t SaturatingAdd(uint64_t a, uint64_t b) {
   uint64_t sum = 0;
   return CheckedAdd(a, b, &sum) ? sum : UINT64_MAX;
 }
+inline uint64_t SaturatingMultiply(uint64_t a, uint64_t b) {
+  uint64_t product = 0;
+  return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
+}
 inline bool CheckedMul(uint64_t a, uint64_t b, uint64_t* product) {
   return !__builtin_mul_overflow(a, b, product);
 }

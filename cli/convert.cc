@@ -57,6 +57,7 @@ Status Convert(const ConvertOptions& options) {
                                                          : FormatFromName(options.format));
   TRY_ASSIGN(ImportOptions import, MakeImportOptions(options.common));
   import.binary = options.binary;
+  import.pipeline.memory_details = format == Format::kArchive;
   if (PathExists(options.binary)) {
     // The recording may call it otherwise than by this path.
     import.symbolizer.binary_paths.push_back(

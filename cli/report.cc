@@ -98,7 +98,8 @@ Status PrintBranches(const ReportOptions& options, const Profile& profile,
 
 Status Report(const ReportOptions& options) {
   if (options.view == "events") return PrintEvents(options);
-  TRY_ASSIGN(const ImportOptions import, MakeImportOptions(options.common));
+  TRY_ASSIGN(ImportOptions import, MakeImportOptions(options.common));
+  import.pipeline.memory_details = options.view == "memory";
   TRY_ASSIGN(const Profile profile, ReadProfiles(options.inputs, import));
   RenderOptions render{.colour = UseColour(), .width = TerminalWidth()};
   TRY_ASSIGN(render.sample_type, profile.SampleTypeIndex(options.common.sample_type));

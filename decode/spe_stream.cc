@@ -1,7 +1,9 @@
 #include "decode/spe_stream.h"
 
 #include <algorithm>
+#include <array>
 #include <optional>
+#include <span>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -25,6 +27,8 @@ constexpr uint64_t kAuxPartial = 4;
 constexpr uint64_t kAuxCollision = 8;
 
 constexpr uint16_t kCounterMax16 = 0xffff;
+// Records that go to the sink together: few enough to stay in the processor's first cache.
+constexpr size_t kBatchRecords = 32;
 
 // The AUX stream of a CPU or of a thread.
 struct Queue {
@@ -72,7 +76,8 @@ class SpeStream::Impl {
   void DecodeChunks(Queue* queue);
   void Decode(Queue* queue, const AuxQueue::Fragment& fragment);
   void DescribeQueue(Queue* queue) const;
-  void FindThread(const Queue& queue, SwitchHistory* history, SpeOrigin* origin);
+  void FindThread(const Queue& queue, const SpeRecord& record, SwitchHistory* history,
+                  SpeOrigin* origin);
   int32_t ProcessOf(int32_t tid);
   void SettleCounts();
 
@@ -95,7 +100,7 @@ class SpeStream::Impl {
   int32_t last_pid_ = -1;
 
   SpeDecoder decoder_;
-  SpeRecord record_;
+  std::array<SpeSample, kBatchRecords> batch_;
 };
 
 void SpeStream::Impl::OnOther(const OtherRecord& record) {
@@ -321,28 +326,35 @@ void SpeStream::Impl::Decode(Queue* queue, const AuxQueue::Fragment& fragment) {
   }
   uint64_t newest_ns = 0;
   decoder_.Start(fragment.bytes, fragment.offset);
-  while (decoder_.Next(&record_)) {
+  size_t count = 0;
+  while (decoder_.Next(&batch_[count].record)) {
+    const SpeRecord& record = batch_[count].record;
     SpeOrigin& origin = queue->origin;
     for (unsigned i = 0; i < kSpeCounters; ++i) {
       const auto counter = static_cast<SpeCounter>(i);
-      if (record_.Has(counter) && record_.Counter(counter) > origin.counter_max) {
+      if (record.Has(counter) && record.Counter(counter) > origin.counter_max) {
         origin.counter_max = kCounterMax16;
       }
     }
-    origin.identity.has_time = time_.has_value() && record_.HasTimestamp();
+    origin.identity.has_time = time_.has_value() && record.HasTimestamp();
     origin.identity.time_ns =
-        origin.identity.has_time ? time_->ToNanoseconds(record_.timestamp()) : 0;
+        origin.identity.has_time ? time_->ToNanoseconds(record.timestamp()) : 0;
     newest_ns = std::max(newest_ns, origin.identity.time_ns);
-    FindThread(*queue, history, &origin);
-    sink_->OnSpeRecord(record_, origin);
+    FindThread(*queue, record, history, &origin);
+    batch_[count].origin = origin;
+    if (++count < batch_.size()) continue;
+    sink_->OnSpeRecords(batch_);
+    count = 0;
   }
+  if (count > 0) sink_->OnSpeRecords(std::span(batch_).first(count));
   if (history != nullptr) history->Forget(newest_ns);
 }
 
-void SpeStream::Impl::FindThread(const Queue& queue, SwitchHistory* history, SpeOrigin* origin) {
+void SpeStream::Impl::FindThread(const Queue& queue, const SpeRecord& record,
+                                 SwitchHistory* history, SpeOrigin* origin) {
   RecordIdentity& identity = origin->identity;
-  if (record_.HasContext()) {
-    identity.tid = static_cast<int32_t>(record_.Context());
+  if (record.HasContext()) {
+    identity.tid = static_cast<int32_t>(record.Context());
     identity.pid = ProcessOf(identity.tid);
     origin->thread_source = SpeThreadSource::kContext;
     return;

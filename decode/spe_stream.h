@@ -18,6 +18,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 
 #include "decode/spe_data_source.h"
 #include "decode/spe_decoder.h"
@@ -28,11 +29,20 @@
 
 namespace ptarmigan {
 
+struct SpeSample {
+  SpeRecord record;
+  SpeOrigin origin;
+};
+
 class SpeRecordSink {
  public:
   virtual ~SpeRecordSink() = default;
   // In the order of each AUX stream. Valid during the call.
   virtual void OnSpeRecord(const SpeRecord& record, const SpeOrigin& origin) = 0;
+  // The next ones of one stream, never none: for sinks that fetch what a later record needs while they work on one.
+  virtual void OnSpeRecords(std::span<const SpeSample> samples) {
+    for (const SpeSample& sample : samples) OnSpeRecord(sample.record, sample.origin);
+  }
 };
 
 struct SpeStatistics {

@@ -67,7 +67,9 @@ class SamplePipeline::Impl {
                       .numbers = numbers_,
                       .labels = labels_,
                       .by_cpu = options.label_cpu,
+                      .memory_details = options.memory_details,
                       .memory_bytes_max = options.memory_bytes_max}),
+        memory_(options.memory_details),
         branches_(description, processes_, numbers_),
         // (The bound is looked at with every sample.)
         counter_(table_, memory_, /*in_background=*/options.memory_bytes_max == 0) {
@@ -101,6 +103,7 @@ class SamplePipeline::Impl {
   void UseKernelOnce();
   bool AddJitDump(int32_t pid, const std::string& path);
   void DescribeProfile(Profile* profile);
+  void CountTraceBytes(Quality* quality) const;
   void AddComments(Profile* profile) const;
 
   const RecordingDescription& description_;
@@ -183,6 +186,7 @@ void SamplePipeline::Impl::OnSample(const CapturedSample& sample) {
 }
 
 void SamplePipeline::Impl::FinishSpe() {
+  spe_records_.Finish(&table_, &memory_);
   const internal::SpeAggregator::Totals& totals = spe_records_.totals();
   for (uint32_t event = 0; event < totals.events.size(); ++event) {
     EventTotal& total = ColumnOf(event).total;
@@ -198,7 +202,6 @@ void SamplePipeline::Impl::FinishSpe() {
     losses_.Lose(LossStage::kBuild, LossReason::kLimit, totals.beyond_limit);
   }
   if (totals.first_ns <= totals.last_ns) SawTimes(totals.first_ns, totals.last_ns);
-  spe_records_.Finish(&table_, &memory_);
 }
 
 void SamplePipeline::Impl::OnOther(const OtherRecord& record) {
@@ -298,6 +301,18 @@ void SamplePipeline::Impl::DescribeProfile(Profile* profile) {
   }
 }
 
+// What became of each byte of the AUX area.
+void SamplePipeline::Impl::CountTraceBytes(Quality* quality) const {
+  if (!spe_.active()) return;
+  const SpeStatistics& spe = spe_.statistics();
+  const SpeByteCounts& bytes = spe.decode.bytes;
+  quality->trace_bytes = {{"decoded", bytes.records + bytes.dropped},
+                          {"padding", bytes.padding + bytes.alignment},
+                          {"after_error", bytes.bad + bytes.truncated}};
+  if (spe.uncovered_bytes > 0) quality->trace_bytes["no_aux_record"] = spe.uncovered_bytes;
+  if (spe.refused_bytes > 0) quality->trace_bytes["limit"] = spe.refused_bytes;
+}
+
 void SamplePipeline::Impl::AddComments(Profile* profile) const {
   const auto comment = [&](std::string_view key, std::string_view value) {
     if (value.empty()) return;
@@ -353,6 +368,7 @@ Profile SamplePipeline::Impl::Finish(const LossLedger& source_losses) {
   AddComments(&profile);
   DescribeProfile(&profile);
   profile.quality.Merge(frames);
+  CountTraceBytes(&profile.quality);
   profile.losses = losses_;
   // (A memory sample with unusable bytes has been captured already.)
   for (const LossEntry& entry : memory_decoder_.losses().Entries()) {

@@ -41,6 +41,9 @@ struct PipelineOptions {
   UnwindMode unwind = UnwindMode::kAuto;
   // Samples arrive while their processes run: what JIT compilers write about their code is complete only at the end.
   bool live = false;
+  // Memory samples: latency distributions and shared cache lines (Profile::summary), beside the sums by row. No format
+  // but the archive holds them, and gathering them costs as much as everything else.
+  bool memory_details = true;
   // Of what is aggregated (stacks, rows); 0: no bound. Samples beyond are counted as lost (build limit).
   uint64_t memory_bytes_max = 0;
 };

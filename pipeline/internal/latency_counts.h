@@ -38,6 +38,7 @@ class LatencyCounts {
   void Add(LatencyCounts* other);
   // By place, latency, cycles; each once. Valid until the next Add.
   const LargeVector<Entry>& Entries();
+  bool empty() const { return pending_.empty() && entries_.empty(); }
   size_t MemoryBytes() const {
     return pending_.capacity() * 2 * sizeof(uint64_t) + entries_.size() * sizeof(Entry);
   }

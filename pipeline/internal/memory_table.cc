@@ -7,6 +7,7 @@
 #include "pipeline/internal/stack_table.h"
 
 namespace ptarmigan::internal {
+
 void MemoryTable::Add(uint32_t row, uint32_t place, const MemSample& sample) {
   Sums sums = {};
   for (size_t i = 0; i < kMemLatencies; ++i) {
@@ -16,6 +17,7 @@ void MemoryTable::Add(uint32_t row, uint32_t place, const MemSample& sample) {
     if (place != StackTable::kNoPlace) CountLatency(place, which, sample.latency[i]);
   }
   AddSums(row, sample.has_latency, sums);
+  if (!keeps_details_) return;
   const bool loads = sample.op == MemOp::kLoad || sample.op == MemOp::kLoadStore;
   const bool stores = sample.op == MemOp::kStore || sample.op == MemOp::kLoadStore;
   if ((!loads && !stores) || (!sample.has_data_address && !sample.has_physical_address)) return;
@@ -65,6 +67,7 @@ MemoryTable::Line* MemoryTable::FindLine(uint64_t address, uint32_t space, uint6
 }
 
 void MemoryTable::CountAccess(const Access& access) {
+  if (!keeps_details_) return;
   Line* line = FindLine(access.address / kLineBytes * kLineBytes,
                         access.is_physical ? kPhysical : static_cast<uint32_t>(access.pid), 1);
   if (line == nullptr) return;
@@ -80,6 +83,13 @@ void MemoryTable::CountAccess(const Access& access) {
 }
 
 void MemoryTable::AddPlacesOf(MemoryTable* other) {
+  lines_not_counted_ += other->lines_not_counted_;
+  if (counts_.empty() && lines_.empty()) {
+    std::swap(counts_, other->counts_);
+    std::swap(line_index_, other->line_index_);
+    std::swap(lines_, other->lines_);
+    return;
+  }
   counts_.Add(&other->counts_);
   for (const Line& theirs : other->lines_) {
     Line* line = FindLine(theirs.address, theirs.space, theirs.stores + theirs.loads);
@@ -90,7 +100,6 @@ void MemoryTable::AddPlacesOf(MemoryTable* other) {
     line->loads += theirs.loads;
     line->latency_sum += theirs.latency_sum;
   }
-  lines_not_counted_ += other->lines_not_counted_;
 }
 
 size_t MemoryTable::MemoryBytes() const {
@@ -135,7 +144,7 @@ MemorySummary MemoryTable::Finish(std::span<const LocationId> locations) {
   MemorySummary summary{.distributions = TakeDistributions(locations),
                         .lines = TakeLines(),
                         .lines_not_counted = lines_not_counted_};
-  *this = MemoryTable();
+  *this = MemoryTable(keeps_details_);
   return summary;
 }
 

@@ -26,13 +26,16 @@ class MemoryTable {
 
   using Sums = std::array<uint64_t, kMemLatencies>;
 
+  // Without details there are only the sums by row, and no summary: what a profile without one (pprof) needs.
+  explicit MemoryTable(bool keeps_details = true) : keeps_details_(keeps_details) {}
+
   // `row` is where the StackTable counted the sample, `place` its leaf (StackTable::kNoPlace: it has none).
   void Add(uint32_t row, uint32_t place, const MemSample& sample);
 
   // The parts of Add, for those who count rows elsewhere. `latencies` has bit MemLatency for each that the sums are of.
   void AddSums(uint32_t row, uint8_t latencies, const Sums& sums);
   void CountLatency(uint32_t place, MemLatency which, uint64_t cycles) {
-    counts_.Add(place, which, cycles);
+    if (keeps_details_) counts_.Add(place, which, cycles);
   }
   struct Access {
     bool loads = false;
@@ -48,6 +51,7 @@ class MemoryTable {
   void AddPlacesOf(MemoryTable* other);
   size_t MemoryBytes() const;
 
+  bool keeps_details() const { return keeps_details_; }
   bool empty() const { return sums_.empty(); }
   // Bit MemLatency: some sample had it.
   uint8_t latencies() const { return latencies_; }
@@ -82,6 +86,7 @@ class MemoryTable {
   std::vector<MemorySummary::Distribution> TakeDistributions(std::span<const LocationId> locations);
   std::vector<MemorySummary::SharedLine> TakeLines();
 
+  bool keeps_details_;
   LargeVector<Sums> sums_;  // by row
   uint8_t latencies_ = 0;
   LatencyCounts counts_;

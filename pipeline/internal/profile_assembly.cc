@@ -197,7 +197,7 @@ class Assembly {
   }
 
   void AddMemorySummary() {
-    if (input_.memory.empty()) return;
+    if (input_.memory.empty() || !input_.memory.keeps_details()) return;
     builder_.profile().summary.memory = input_.memory.Finish(locations_);
   }
 

@@ -4,6 +4,7 @@
 #include <span>
 
 #include "base/hash.h"
+#include "base/radix_sort.h"
 #include "decode/spe_data_source.h"
 
 namespace ptarmigan::internal {
@@ -25,37 +26,70 @@ EventTotal& SpeAggregator::TotalOf(uint32_t event) {
   return totals_.events[event];
 }
 
-void SpeAggregator::OnSpeRecord(const SpeRecord& record, const SpeOrigin& origin) {
+uint64_t SpeAggregator::PeriodOf(uint32_t event) const {
   const std::vector<EventDescription>& events = lookup_.description.events;
-  const auto event = static_cast<uint32_t>(std::min<size_t>(origin.event, events.size()));
-  const uint64_t period =
-      event < events.size() ? std::max<uint64_t>(events[event].attr.sample_period, 1) : 1;
-  EventTotal& total = TotalOf(event);
-  ++total.samples;
-  total.period_sum = SaturatingAdd(total.period_sum, period);
+  return event < events.size() ? std::max<uint64_t>(events[event].attr.sample_period, 1) : 1;
+}
+
+void SpeAggregator::OnSpeRecord(const SpeRecord& record, const SpeOrigin& origin) {
+  const SpeSample sample{record, origin};
+  CountChunk({&sample, 1});
+}
+
+void SpeAggregator::OnSpeRecords(std::span<const SpeSample> samples) {
+  // (The bound is looked at with every record.)
+  const size_t chunk = lookup_.memory_bytes_max > 0 ? 1 : kChunkRecords;
+  for (; !samples.empty(); samples = samples.subspan(std::min(chunk, samples.size()))) {
+    CountChunk(samples.first(std::min(chunk, samples.size())));
+  }
+}
+
+// At most kChunkRecords, one if there is a bound.
+void SpeAggregator::CountChunk(std::span<const SpeSample> samples) {
+  std::array<CompactIndex::Key, kChunkRecords> keys;
+  std::array<uint32_t, kChunkRecords> kinds;
+  // All samples of a stream are of one event.
+  const auto event = static_cast<uint32_t>(
+      std::min<size_t>(samples[0].origin.event, lookup_.description.events.size()));
+  TotalOf(event).samples += samples.size();
   if (lookup_.memory_bytes_max > 0 && MemoryBytes() > lookup_.memory_bytes_max) {
-    ++totals_.beyond_limit;
+    totals_.beyond_limit += samples.size();
     return;
   }
-  ++totals_.kept;
-  const auto next = static_cast<uint32_t>(kinds_.size());
-  const uint32_t found = index_.FindOrInsert(KeyOf(record, origin, event), next);
-  if (found == next) kinds_.emplace_back().event = event;
-  Kind& kind = kinds_[found];
+  totals_.kept += samples.size();
+  for (size_t i = 0; i < samples.size(); ++i) {
+    keys[i] = KeyOf(samples[i].record, samples[i].origin, event);
+    index_.Prefetch(keys[i]);
+  }
+  if (kinds_.empty()) kinds_.reserve(kKindsReserved);
+  for (size_t i = 0; i < samples.size(); ++i) {
+    const auto next = static_cast<uint32_t>(kinds_.size());
+    kinds[i] = index_.FindOrInsert(keys[i], next);
+    if (kinds[i] == next) {
+      kinds_.emplace_back().event = event;
+    } else {
+      __builtin_prefetch(&kinds_[kinds[i]], 1);
+    }
+  }
+  for (size_t i = 0; i < samples.size(); ++i) {
+    Count(samples[i].record, samples[i].origin, &kinds_[kinds[i]]);
+  }
+}
+
+void SpeAggregator::Count(const SpeRecord& record, const SpeOrigin& origin, Kind* kind) {
   uint64_t time_ns = UINT64_MAX;
   if (origin.identity.has_time) {
     time_ns = origin.identity.time_ns;
     totals_.first_ns = std::min(totals_.first_ns, time_ns);
     totals_.last_ns = std::max(totals_.last_ns, time_ns);
   }
-  if (kind.changes != lookup_.processes.changes() || time_ns < kind.valid_from_ns) {
-    LookUp(record, origin, time_ns, &kind);
+  if (kind->changes != lookup_.processes.changes() || time_ns < kind->valid_from_ns) {
+    LookUp(record, origin, time_ns, kind);
   }
-  ++kind.samples;
-  kind.weight = SaturatingAdd(kind.weight, period);
-  ++totals_.stack_ends[static_cast<size_t>(kind.end)];
-  AddLatencies(record, &kind);
-  if (record.IsLoadStore()) AddAccess(record, origin);
+  ++kind->samples;
+  ++totals_.stack_ends[static_cast<size_t>(kind->end)];
+  AddLatencies(record, kind);
+  if (record.IsLoadStore() && memory_.keeps_details()) AddAccess(record, origin);
 }
 
 CompactIndex::Key SpeAggregator::KeyOf(const SpeRecord& record, const SpeOrigin& origin,
@@ -119,11 +153,9 @@ void SpeAggregator::AddLatencies(const SpeRecord& record, Kind* kind) {
   for (unsigned i = 0; i < kSpeCounters; ++i) {
     const auto counter = static_cast<SpeCounter>(i);
     if (!record.Has(counter)) continue;
-    const MemLatency which = LatencyOf(i);
-    const auto index = static_cast<size_t>(which);
-    kind->latencies = static_cast<uint8_t>(kind->latencies | 1U << index);
-    kind->sums[index] = SaturatingAdd(kind->sums[index], record.Counter(counter));
-    memory_.CountLatency(kind->place, which, record.Counter(counter));
+    kind->counters = static_cast<uint8_t>(kind->counters | 1U << i);
+    kind->sums[i] = SaturatingAdd(kind->sums[i], record.Counter(counter));
+    memory_.CountLatency(kind->place, LatencyOf(i), record.Counter(counter));
   }
 }
 
@@ -141,17 +173,70 @@ void SpeAggregator::AddAccess(const SpeRecord& record, const SpeOrigin& origin) 
 }
 
 void SpeAggregator::Finish(StackTable* table, MemoryTable* memory) {
-  past_.insert(past_.end(), kinds_.begin(), kinds_.end());
-  for (const Kind& kind : past_) {
-    const uint32_t stack = table->InternStack({&kind.place, 1});
-    const uint32_t row =
-        table->Add(stack, kind.labels, kind.event, kind.weight, StackTable::kNoRow, kind.samples);
-    memory->AddSums(row, kind.latencies, kind.sums);
+  for (uint32_t event = 0; event < totals_.events.size(); ++event) {
+    EventTotal& total = totals_.events[event];
+    total.period_sum = SaturatingMultiply(total.samples, PeriodOf(event));
   }
-  memory->AddPlacesOf(&memory_);
+  past_.insert(past_.end(), kinds_.begin(), kinds_.end());
   kinds_ = {};
+  index_.Clear();
+  AddRows(table, memory);
+  memory->AddPlacesOf(&memory_);
   past_ = {};
-  memory_ = {};
+  memory_ = MemoryTable(lookup_.memory_details);
+}
+
+// Kinds of one place and one set of labels make one row. They are taken place by place, so that what one place's rows
+// need is at hand; equal recordings have equal places, and so the rows come in one order.
+void SpeAggregator::AddRows(StackTable* table, MemoryTable* memory) {
+  struct Ordered {
+    uint64_t key = 0;
+    uint32_t kind = 0;
+  };
+  // (One event is the rule.)
+  if (totals_.events.size() > 1) std::ranges::stable_sort(past_, {}, &Kind::event);
+  std::vector<Ordered> order(past_.size());
+  for (uint32_t kind = 0; kind < past_.size(); ++kind) {
+    order[kind] = {uint64_t{past_[kind].place} << 32 | past_[kind].labels, kind};
+  }
+  std::vector<Ordered> scratch;
+  RadixSort(
+      std::span(order), [](const Ordered& one) { return one.key; }, &scratch);
+  constexpr size_t kAhead = 8;
+  uint32_t place = StackTable::kNoPlace;
+  uint32_t stack = 0;
+  bool is_new_stack = false;
+  uint32_t row = StackTable::kNoRow;
+  for (size_t i = 0; i < order.size(); ++i) {
+    if (i + kAhead < order.size()) __builtin_prefetch(&past_[order[i + kAhead].kind]);
+    const Kind& kind = past_[order[i].kind];
+    if (kind.place != place) {
+      place = kind.place;
+      stack = table->InternStack({&place, 1});
+      is_new_stack = !table->HasRows(stack);
+      row = StackTable::kNoRow;
+    }
+    const uint64_t weight = SaturatingMultiply(kind.samples, PeriodOf(kind.event));
+    const bool is_of_row = row != StackTable::kNoRow && table->rows()[row].labels == kind.labels &&
+                           table->rows()[row].event == kind.event;
+    if (is_of_row || !is_new_stack) {
+      row = table->Add(stack, kind.labels, kind.event, weight, row, kind.samples);
+    } else {
+      row = table->AppendRow({.stack = stack,
+                              .labels = kind.labels,
+                              .event = kind.event,
+                              .samples = kind.samples,
+                              .weight = weight});
+    }
+    MemoryTable::Sums sums = {};
+    uint8_t latencies = 0;
+    for (unsigned counter = 0; counter < kSpeCounters; ++counter) {
+      const auto which = static_cast<size_t>(LatencyOf(counter));
+      sums[which] = kind.sums[counter];
+      latencies = static_cast<uint8_t>(latencies | (kind.counters >> counter & 1U) << which);
+    }
+    memory->AddSums(row, latencies, sums);
+  }
 }
 
 }  // namespace ptarmigan::internal

@@ -74,6 +74,14 @@ uint32_t StackTable::Add(uint32_t stack, uint32_t labels, uint32_t event, uint64
   return found;
 }
 
+uint32_t StackTable::AppendRow(const Row& row) {
+  const auto index = static_cast<uint32_t>(rows_.size());
+  uint32_t& first = stacks_[row.stack].first_row;
+  if (first == kNoRow) first = index;
+  rows_.push_back(row);
+  return index;
+}
+
 LargeVector<uint32_t> StackTable::TakeFrames() {
   for (StackEntry& stack : stacks_) stack.count = 0;
   return std::move(frames_);

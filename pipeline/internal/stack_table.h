@@ -66,6 +66,9 @@ class StackTable {
   // `weight` is that of all `samples`.
   uint32_t Add(uint32_t stack, uint32_t labels, uint32_t event, uint64_t weight,
                uint32_t likely_row = kNoRow, uint64_t samples = 1);
+  bool HasRows(uint32_t stack) const { return stacks_[stack].first_row != kNoRow; }
+  // As Add, for a row that the caller knows to be new; Add does not find it afterwards unless it is the stack's first.
+  uint32_t AppendRow(const Row& row);
   void PrefetchStack(uint32_t stack) const { __builtin_prefetch(&stacks_[stack]); }
   void PrefetchFirstRow(uint32_t stack) const { PrefetchRow(stacks_[stack].first_row); }
   void PrefetchRow(uint32_t row) const {

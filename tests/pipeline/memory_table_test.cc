@@ -45,6 +45,20 @@ TEST(MemoryTable, SumsLatenciesByRowAndCountsThemByPlace) {
   EXPECT_THAT(summary.distributions[0].counts, ElementsAre(Pair(10, 2), Pair(30, 1)));
 }
 
+TEST(MemoryTable, HasOnlySumsByRowWithoutDetails) {
+  MemoryTable table(/*keeps_details=*/false);
+  for (int32_t tid = 1; tid <= 2; ++tid) {
+    MemSample sample = Access(MemOp::kStore, tid, 0x1000);
+    sample.Set(MemLatency::kTotal, 40);
+    table.Add(0, 0, sample);
+  }
+  EXPECT_EQ(table.SumsOf(0)[0], 80U);
+  const MemorySummary summary = table.Finish(std::vector<LocationId>{0});
+  EXPECT_TRUE(summary.distributions.empty());
+  EXPECT_TRUE(summary.lines.empty());
+  EXPECT_FALSE(table.keeps_details()) << "also when it is used again";
+}
+
 TEST(MemoryTable, KeepsTheSumOfASampleWithoutAPlace) {
   MemoryTable table;
   table.Add(0, StackTable::kNoPlace, Load(10));

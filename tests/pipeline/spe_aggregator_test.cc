@@ -103,6 +103,35 @@ TEST_F(SpeAggregatorTest, CountsRecordsOfAKindInOneRow) {
   EXPECT_EQ(table_.rows().size(), 1U);
 }
 
+TEST_F(SpeAggregatorTest, CountsManyRecordsAtOnceLikeOneAfterTheOther) {
+  Map(1, 0x1000, "/a");
+  std::vector<SpeSample> samples;
+  for (uint16_t i = 0; i < 100; ++i) samples.push_back({Load(0x1010 + i % 7 * 4U, i), At(10U + i)});
+  aggregator_.OnSpeRecords(samples);
+  const auto rows = Finish();
+  EXPECT_EQ(rows.at("/a"), std::pair(uint64_t{100}, uint64_t{4950}));
+  EXPECT_EQ(table_.rows().size(), 7U);
+  EXPECT_EQ(aggregator_.totals().events[0].samples, 100U);
+  EXPECT_EQ(aggregator_.totals().events[0].period_sum, 10000U);
+}
+
+TEST_F(SpeAggregatorTest, KeepsEventsApart) {
+  description_.events.emplace_back().attr.sample_period = 100;
+  Map(1, 0x1000, "/a");
+  for (uint32_t i = 0; i < 20; ++i) {
+    SpeOrigin origin = At(10U + i);
+    origin.event = i % 2;
+    SpeRecord record = Load(0x1010, 5);
+    // Kinds that differ in what no label says.
+    record.values[SpeRecord::kEventsSlot] |= uint64_t{i} << 12;
+    Add(record, origin);
+  }
+  EXPECT_EQ(Finish().at("/a").first, 20U);
+  ASSERT_EQ(table_.rows().size(), 2U);
+  EXPECT_EQ(table_.rows()[0].samples, 10U);
+  EXPECT_EQ(table_.rows()[1].samples, 10U);
+}
+
 TEST_F(SpeAggregatorTest, TellsThreadsAndPlacesApart) {
   Map(1, 0x1000, "/a");
   Add(Load(0x1010, 5), At(10, 1));

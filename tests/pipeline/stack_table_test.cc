@@ -39,6 +39,19 @@ TEST(StackTable, AddsUpRowsPerEventAndSaturates) {
   EXPECT_EQ(table.rows()[1].weight, 3U);
 }
 
+TEST(StackTable, TakesRowsThatAreKnownToBeNewAsTheyAre) {
+  StackTable table;
+  const uint32_t stack = table.InternStack({});
+  EXPECT_FALSE(table.HasRows(stack));
+  EXPECT_EQ(table.AppendRow({.stack = stack, .labels = 3, .samples = 2, .weight = 20}), 0U);
+  EXPECT_EQ(table.AppendRow({.stack = stack, .labels = 4, .samples = 1, .weight = 10}), 1U);
+  EXPECT_TRUE(table.HasRows(stack));
+  EXPECT_EQ(table.Add(stack, 3, 0, 5), 0U) << "a stack's first row is found again";
+  ASSERT_EQ(table.rows().size(), 2U);
+  EXPECT_EQ(table.rows()[0].samples, 3U);
+  EXPECT_EQ(table.rows()[0].weight, 25U);
+}
+
 TEST(StackTable, FindsEveryRowOfAStackAgain) {
   StackTable table;
   const uint32_t stack = table.InternStack({});
