@@ -235,6 +235,12 @@ class PerfScriptSource final : public EventSource {
         lines_(AsText(bytes)),
         options_(std::move(options)) {}
 
+  PerfScriptSource(std::string text, PerfScriptOptions options)
+      : text_(std::move(text)),
+        size_bytes_(text_.size()),
+        lines_(text_),
+        options_(std::move(options)) {}
+
   // False if there is no branch stack.
   bool Start();
 
@@ -259,6 +265,7 @@ class PerfScriptSource final : public EventSource {
   void Lose(LossReason reason) { losses_.Lose(LossStage::kParse, reason, 1, LossUnit::kRecords); }
 
   MappedFile mapped_;
+  std::string text_;
   size_t size_bytes_ = 0;
   LineReader lines_;
   PerfScriptOptions options_;
@@ -478,24 +485,31 @@ void PerfScriptSource::Deliver(EventSink& sink) {
 
 }  // namespace
 
+namespace {
+
+Result<std::unique_ptr<EventSource>> Started(std::unique_ptr<PerfScriptSource> source,
+                                             const std::string& name) {
+  if (source->Start()) return std::unique_ptr<EventSource>(std::move(source));
+  return Error{ErrorCode::kInvalidInput, StrFormat("{}: has no branch stacks", name)};
+}
+
+}  // namespace
+
 Result<std::unique_ptr<EventSource>> OpenPerfScriptBytes(Bytes bytes, const std::string& name,
                                                          const PerfScriptOptions& options) {
-  auto source = std::make_unique<PerfScriptSource>(MappedFile(), bytes, options);
-  if (!source->Start()) {
-    return Error{ErrorCode::kInvalidInput, StrFormat("{}: has no branch stacks", name)};
-  }
-  return std::unique_ptr<EventSource>(std::move(source));
+  return Started(std::make_unique<PerfScriptSource>(MappedFile(), bytes, options), name);
+}
+
+Result<std::unique_ptr<EventSource>> OpenPerfScriptText(std::string text, const std::string& name,
+                                                        const PerfScriptOptions& options) {
+  return Started(std::make_unique<PerfScriptSource>(std::move(text), options), name);
 }
 
 Result<std::unique_ptr<EventSource>> OpenPerfScript(const std::string& path,
                                                     const PerfScriptOptions& options) {
   TRY_ASSIGN(MappedFile mapped, MappedFile::Open(path));
   const Bytes bytes = mapped.bytes();
-  auto source = std::make_unique<PerfScriptSource>(std::move(mapped), bytes, options);
-  if (!source->Start()) {
-    return Error{ErrorCode::kInvalidInput, StrFormat("{}: has no branch stacks", path)};
-  }
-  return std::unique_ptr<EventSource>(std::move(source));
+  return Started(std::make_unique<PerfScriptSource>(std::move(mapped), bytes, options), path);
 }
 
 bool HasBranchStackText(Bytes prefix) {

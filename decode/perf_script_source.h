@@ -50,6 +50,10 @@ Result<std::unique_ptr<EventSource>> OpenPerfScript(const std::string& path,
 Result<std::unique_ptr<EventSource>> OpenPerfScriptBytes(Bytes bytes, const std::string& name,
                                                          const PerfScriptOptions& options = {});
 
+// The same from a text that the source keeps.
+Result<std::unique_ptr<EventSource>> OpenPerfScriptText(std::string text, const std::string& name,
+                                                        const PerfScriptOptions& options = {});
+
 // Whether a text that starts with these bytes has branch stacks.
 bool HasBranchStackText(Bytes prefix);
 // How many bytes of a file to show HasBranchStackText: all mappings may stand before the first sample.

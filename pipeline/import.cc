@@ -12,6 +12,7 @@
 #include "decode/perf_data_file.h"
 #include "decode/perf_script_source.h"
 #include "elf/elf_file.h"
+#include "export/compressed_file.h"
 #include "export/formats.h"
 
 namespace ptarmigan {
@@ -34,7 +35,19 @@ Result<Profile> ImportRecording(EventSource& source, Symbolizer& symbolizer,
 
 namespace {
 
-enum class InputKind { kPerfData, kPerfScript, kOther };
+// Of a compressed text, which is read from memory.
+constexpr uint64_t kScriptBytesMax = uint64_t{1} << 30;
+
+enum class InputKind { kPerfData, kPerfScript, kCompressedPerfScript, kOther };
+
+// A profile shows by its first bytes that it is no text; all mappings of a text may stand before its first sample.
+bool HoldsPerfScript(Bytes compressed) {
+  constexpr size_t kFirstBytes = 4096;
+  const auto first = ReadCompressedPrefix(compressed, kFirstBytes);
+  if (!first.has_value() || first->find('\0') != std::string::npos) return false;
+  const auto prefix = ReadCompressedPrefix(compressed, kScriptSniffBytes);
+  return prefix.has_value() && HasBranchStackText(AsBytes(*prefix));
+}
 
 Result<InputKind> KindOf(const std::string& path) {
   if (path == "-") return InputKind::kPerfData;
@@ -47,6 +60,9 @@ Result<InputKind> KindOf(const std::string& path) {
   if (!identity.is_regular) return InputKind::kPerfData;
   TRY_ASSIGN(const MappedFile file, MappedFile::FromFd(fd.get(), path));
   if (IsPerfData(file.bytes())) return InputKind::kPerfData;
+  if (IsCompressedFile(file.bytes())) {
+    return HoldsPerfScript(file.bytes()) ? InputKind::kCompressedPerfScript : InputKind::kOther;
+  }
   const Bytes prefix = file.bytes().first(std::min(file.bytes().size(), kScriptSniffBytes));
   return HasBranchStackText(prefix) ? InputKind::kPerfScript : InputKind::kOther;
 }
@@ -80,8 +96,16 @@ Result<bool> IsRecording(const std::string& path) {
 Result<std::unique_ptr<EventSource>> OpenRecording(const std::string& path,
                                                    const std::string& binary) {
   TRY_ASSIGN(const InputKind kind, KindOf(path));
-  if (kind != InputKind::kPerfScript) return OpenPerfData(path);
-  return OpenPerfScript(path, PathExists(binary) ? AssumedMappings(binary) : PerfScriptOptions());
+  if (kind != InputKind::kPerfScript && kind != InputKind::kCompressedPerfScript) {
+    return OpenPerfData(path);
+  }
+  const PerfScriptOptions options =
+      PathExists(binary) ? AssumedMappings(binary) : PerfScriptOptions();
+  if (kind == InputKind::kPerfScript) return OpenPerfScript(path, options);
+  TRY_ASSIGN(const MappedFile file, MappedFile::Open(path));
+  auto text = ReadCompressedFile(file.bytes(), kScriptBytesMax);
+  if (!text) return std::move(text).error().WithContext(path);
+  return OpenPerfScriptText(std::move(*text), path, options);
 }
 
 Result<Profile> ReadProfile(const std::string& path, const ImportOptions& options) {
