@@ -27,10 +27,12 @@ struct Quality {
   uint64_t frames_symbolized = 0;  // frames, weighted by samples
   // (object, reason) -> frames, weighted by samples
   std::map<std::pair<std::string, std::string>, uint64_t> frames_unsymbolized;
+  // What became of the bytes of traces (AUX areas), each byte in one: "decoded", "padding", "after_error", …
+  std::map<std::string, uint64_t> trace_bytes;
 
   bool empty() const {
     return stacks_complete == 0 && stacks_cut.empty() && lbr_checks.empty() &&
-           frames_symbolized == 0 && frames_unsymbolized.empty();
+           frames_symbolized == 0 && frames_unsymbolized.empty() && trace_bytes.empty();
   }
   void Merge(const Quality& other) {
     stacks_complete += other.stacks_complete;
@@ -38,6 +40,7 @@ struct Quality {
     for (const auto& [reason, count] : other.stacks_cut) stacks_cut[reason] += count;
     for (const auto& [check, count] : other.lbr_checks) lbr_checks[check] += count;
     for (const auto& [key, count] : other.frames_unsymbolized) frames_unsymbolized[key] += count;
+    for (const auto& [fate, bytes] : other.trace_bytes) trace_bytes[fate] += bytes;
   }
   bool operator==(const Quality&) const = default;
 };

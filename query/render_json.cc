@@ -108,8 +108,10 @@ std::string RenderQualityJson(const Profile& profile) {
   }
   json["frames"] = {{"symbolized", profile.quality.frames_symbolized},
                     {"unsymbolized", std::move(unsymbolized)}};
-  json["trace_bytes"] = {{"decoded", 0},  {"before_sync", 0}, {"after_error", 0},
-                         {"overflow", 0}, {"no_image", 0},    {"padding", 0}};
+  Json trace_bytes = {{"decoded", 0},  {"before_sync", 0}, {"after_error", 0},
+                      {"overflow", 0}, {"no_image", 0},    {"padding", 0}};
+  for (const auto& [fate, bytes] : profile.quality.trace_bytes) trace_bytes[fate] = bytes;
+  json["trace_bytes"] = std::move(trace_bytes);
   return DumpJson(json);
 }
 

@@ -142,6 +142,12 @@ std::string RenderQualityText(const Profile& profile, const RenderOptions& optio
     text += StrFormat("{:>14}  without symbols: {} ({})\n", WithThousands(count), key.first,
                       key.second);
   }
+  if (!profile.quality.trace_bytes.empty()) {
+    text += Styled(kBold, "trace bytes\n", options);
+    for (const auto& [fate, bytes] : profile.quality.trace_bytes) {
+      text += StrFormat("{:>14}  {}\n", WithThousands(bytes), fate);
+    }
+  }
   text += Styled(kBold, "events\n", options);
   for (const EventTotal& event : profile.events) {
     text += StrFormat("{:>14}  {}, period sum {}\n", WithThousands(event.samples), event.name,

@@ -20,6 +20,7 @@ constexpr std::string_view kStackCut = "stack_cut";
 constexpr std::string_view kLbrCheck = "lbr_check";
 constexpr std::string_view kFrames = "frames";
 constexpr std::string_view kUnsymbolized = "frame_unsymbolized";
+constexpr std::string_view kTraceBytes = "trace_bytes";
 
 #define PTARMIGAN_X(name, text) LossStage::name,
 constexpr LossStage kStages[] = {PTARMIGAN_LOSS_STAGES(PTARMIGAN_X)};
@@ -157,6 +158,9 @@ bool ParseQuality(std::string_view key, FactReader* facts, Quality* quality) {
   } else if (key == kLbrCheck) {
     const std::string result = facts->Quoted("result");
     added.lbr_checks[result] = facts->Number("samples");
+  } else if (key == kTraceBytes) {
+    const std::string fate = facts->Quoted("fate");
+    added.trace_bytes[fate] = facts->Number("bytes");
   } else {
     const std::string object = facts->Quoted("object");
     const std::string reason = facts->Quoted("reason");
@@ -200,6 +204,9 @@ std::vector<std::string> FactComments(const Profile& profile) {
     add(kUnsymbolized, StrFormat("object={} reason={} frames={}", Quote(where.first),
                                  Quote(where.second), frames));
   }
+  for (const auto& [fate, bytes] : quality.trace_bytes) {
+    add(kTraceBytes, StrFormat("fate={} bytes={}", Quote(fate), bytes));
+  }
   return lines;
 }
 
@@ -213,7 +220,7 @@ bool ParseFactComment(std::string_view comment, Profile* profile) {
   if (key == kSamples || key == kLost) return ParseLosses(key, &facts, &profile->losses);
   if (key == kEvent) return ParseEvent(&facts, &profile->events);
   if (key == kStacks || key == kFrames || key == kStackCut || key == kLbrCheck ||
-      key == kUnsymbolized) {
+      key == kUnsymbolized || key == kTraceBytes) {
     return ParseQuality(key, &facts, &profile->quality);
   }
   return false;

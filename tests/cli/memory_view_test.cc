@@ -119,6 +119,40 @@ TEST_P(MemoryView, EqualsTheTruthOfEveryFunction) {
   EXPECT_EQ(reported.size(), truth.size());
 }
 
+class SpeQuality : public testing::TestWithParam<std::string> {};
+
+TEST_P(SpeQuality, HasEveryByteOfTheTraceInOneCount) {
+  const std::string folder = TestDataPath("mem-synth");
+  if (folder.empty()) GTEST_SKIP() << TestDataMissing("mem-synth");
+  std::map<std::string, int64_t> totals;
+  for (const Row& row : ReadTsv(folder + "/totals.tsv")) {
+    if (row.at("file") == GetParam()) totals[row.at("key")] = std::stoll(row.at("value"));
+  }
+  const std::string command =
+      (std::filesystem::read_symlink("/proc/self/exe").parent_path() / "ptarmigan").string() +
+      " report --view quality --no-symbols ";
+  const std::string recording = folder + "/" + GetParam() + ".perf.data";
+  const CommandResult result = RunCommand(command + "--json " + recording, 60);
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const auto bytes = nlohmann::json::parse(result.out)["trace_bytes"];
+  int64_t sum = 0;
+  for (const auto& [fate, count] : bytes.items()) sum += count.get<int64_t>();
+  EXPECT_EQ(sum, totals.at("auxtrace_bytes")) << bytes;
+  EXPECT_GT(bytes["decoded"], 0);
+  EXPECT_EQ(bytes["after_error"] > 0,
+            totals.at("bad_packet_resyncs") + totals.at("dropped_truncated_tail") > 0);
+  EXPECT_THAT(RunCommand(command + recording, 60).out, testing::HasSubstr("trace bytes"));
+}
+
+INSTANTIATE_TEST_SUITE_P(MemSynth, SpeQuality,
+                         testing::Values("spe-n2-random-order", "spe-end-ctx", "spe-align",
+                                         "spe-flags", "spe-garbage", "spe-drops"),
+                         [](const auto& parameter) {
+                           std::string name = parameter.param;
+                           std::ranges::replace(name, '-', '_');
+                           return name;
+                         });
+
 TEST(MemoryProfile, HasTheSameBytesEachTime) {
   const std::string recording = TestDataPath("mem-synth/spe-n1-v1-canonical.perf.data");
   if (recording.empty()) GTEST_SKIP() << TestDataMissing("mem-synth");

@@ -97,6 +97,7 @@ Profile RichProfile() {
   profile.quality.stacks_cut["beyond the \"dump\" \\n"] = 3;
   profile.quality.frames_symbolized = 40;
   profile.quality.frames_unsymbolized[{"/opt/app", "no\nsymbols"}] = 4;
+  profile.quality.trace_bytes = {{"decoded", 4096}, {"padding", 64}};
   profile.events = {{"cpu-clock:u", 16, 160000000}, {"dummy", 0, 0}};
   return builder.Finish();
 }

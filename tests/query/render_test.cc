@@ -53,6 +53,7 @@ TEST(Render, QualityJsonCountsByReason) {
   profile.quality.stacks_complete = 2;
   profile.quality.stacks_cut["user_stack_cut"] = 1;
   profile.quality.frames_unsymbolized[{"/bin/app", "file not found"}] = 4;
+  profile.quality.trace_bytes = {{"decoded", 640}, {"no_aux_record", 64}};
   const auto json = nlohmann::json::parse(RenderQualityJson(profile));
   EXPECT_EQ(json["captured"], 5);
   EXPECT_EQ(json["lost"][0]["stage"], "kernel");
@@ -60,6 +61,10 @@ TEST(Render, QualityJsonCountsByReason) {
   EXPECT_EQ(json["lost"][0]["count"], 2);
   EXPECT_EQ(json["stacks"]["cut"][0]["reason"], "user_stack_cut");
   EXPECT_EQ(json["frames"]["unsymbolized"][0]["object"], "/bin/app");
+  EXPECT_EQ(json["trace_bytes"]["decoded"], 640);
+  EXPECT_EQ(json["trace_bytes"]["overflow"], 0) << "the usual keys are always there";
+  EXPECT_EQ(json["trace_bytes"]["no_aux_record"], 64);
+  EXPECT_THAT(RenderQualityText(profile, {}), HasSubstr("640  decoded"));
 }
 
 TEST(Render, TextUsesColourOnlyWhenAsked) {
