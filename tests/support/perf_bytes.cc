@@ -47,7 +47,7 @@ std::string AttrBytes(const PerfAttr& attr, std::endian order) {
       .U32(0)
       .U16(0)
       .U16(0)
-      .U32(0)
+      .U32(attr.aux_sample_bytes)
       .U32(0)
       .U64(0)
       .U64(0);

@@ -39,6 +39,7 @@ struct PerfAttr {
   uint64_t regs_user = 0;
   uint32_t stack_user_bytes = 0;
   uint64_t regs_intr = 0;
+  uint32_t aux_sample_bytes = 0;
   uint32_t size_bytes = 136;
   std::vector<uint64_t> ids;
 };

@@ -1,0 +1,209 @@
+// The encoder of Intel PT against libipt, which decodes what it wrote to exactly the instructions that were executed.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/str_format.h"
+#include "tests/encoders/pt_oracle.h"
+#include "tests/encoders/pt_recording.h"
+#include "tests/encoders/pt_truth.h"
+
+namespace ptarmigan {
+namespace {
+
+// Of a seed: settings that together reach everything.
+PtProgramOptions ProgramOf(uint64_t seed) {
+  PtProgramOptions options;
+  options.seed = seed;
+  options.functions = 4 + seed % 13;
+  options.is_64_bit = seed % 7 != 3;
+  options.kernel = options.is_64_bit && seed % 5 == 0;
+  return options;
+}
+
+PtWalkOptions WalkOf(const PtProgramOptions& program) {
+  PtWalkOptions options;
+  options.seed = program.seed * 3 + 1;
+  options.steps = 3000;
+  options.threads = program.kernel ? 1 : 1 + program.seed % 3;
+  options.cpus = 1 + program.seed % 2;
+  options.signals_apart = program.seed % 3 == 0 ? 0 : 300;
+  options.interrupts_apart = program.seed % 4 == 0 ? 0 : 200;
+  return options;
+}
+
+PtTraceSettings SettingsOf(uint64_t seed, const PtProgramOptions& program) {
+  PtTraceSettings settings;
+  settings.seed = seed;
+  settings.return_compression = seed % 2 == 0;
+  settings.tsc = seed % 11 != 1;
+  settings.mtc = settings.tsc && seed % 5 != 1;
+  settings.cyc = seed % 3 == 1;
+  settings.cyc_threshold = seed % 6 == 1 ? 8 : 0;
+  settings.frequency_changes = seed % 4 == 2;
+  settings.psb_bytes = seed % 9 == 0 ? 0 : 128 << seed % 3;
+  settings.long_tnt = seed % 5 == 2;
+  settings.padding = seed % 4 == 1;
+  settings.vary_compression = seed % 3 == 0;
+  settings.ptwrite = seed % 3 == 2;
+  settings.transactions = seed % 7 == 5;
+  settings.paging = seed % 5 == 3;
+  settings.power = seed % 6 == 2;
+  settings.event_trace = seed % 8 == 3;
+  settings.triggers = seed % 8 == 5;
+  settings.kernel = program.kernel && seed % 2 == 0;
+  settings.overflows_apart = seed % 4 == 3 ? 400 : 0;
+  settings.lost_max = 300;
+  settings.restarts_apart = seed % 10 == 4 ? 500 : 0;
+  settings.stop_at_end = seed % 13 == 5;
+  return settings;
+}
+
+// Where two lists part, with some context.
+std::string FirstDifference(const std::vector<uint64_t>& expected,
+                            const std::vector<uint64_t>& decoded) {
+  const auto [e, d] =
+      std::mismatch(expected.begin(), expected.end(), decoded.begin(), decoded.end());
+  if (e == expected.end() && d == decoded.end()) return "";
+  std::string text = StrFormat("{} expected, {} decoded; they part at {}:", expected.size(),
+                               decoded.size(), e - expected.begin());
+  for (auto at = e; at != expected.end() && at < e + 4; ++at) text += StrFormat(" {:x}", *at);
+  text += " instead of";
+  for (auto at = d; at != decoded.end() && at < d + 4; ++at) text += StrFormat(" {:x}", *at);
+  return text;
+}
+
+TEST(PtEncoder, LibiptDecodesExactlyWhatWasExecuted) {
+  for (uint64_t seed = 1; seed <= 300; ++seed) {
+    const PtProgramOptions options = ProgramOf(seed);
+    const PtProgram program(options);
+    const PtWalk walk(program, WalkOf(options));
+    for (unsigned thread = 0; thread < walk.threads(); ++thread) {
+      const PtTrace trace =
+          EncodePt(walk, walk.StepsOfThread(thread), SettingsOf(seed + thread, options));
+      const PtOracleResult decoded = DecodeByLibipt(trace.bytes, walk, trace.visible);
+      SCOPED_TRACE(StrFormat("seed {}, thread {}", seed, thread));
+      ASSERT_EQ(decoded.ErrorText(), "");
+      ASSERT_EQ(FirstDifference(PtAddresses(walk, trace.visible), decoded.addresses), "");
+      ASSERT_EQ(decoded.overflows, trace.overflows);
+    }
+  }
+}
+
+// The seeds of the test above reach what they are meant to reach.
+TEST(PtEncoder, SeedsReachEveryPacketAndEveryTurnOfAProgram) {
+  std::map<PtPacketKind, uint64_t> packets;
+  std::map<PtStep::Flags, uint64_t> flags;
+  size_t depth_max = 0;
+  size_t code_changes = 0;
+  size_t signals = 0;
+  size_t recompiled_runs = 0;
+  for (uint64_t seed = 1; seed <= 100; ++seed) {
+    const PtProgramOptions options = ProgramOf(seed);
+    const PtProgram program(options);
+    const PtWalk walk(program, WalkOf(options));
+    for (const PtStep& step : walk.steps()) {
+      for (const auto flag : {PtStep::kTaken, PtStep::kBreakAfter, PtStep::kKernel,
+                              PtStep::kInterrupt, PtStep::kUnwinds, PtStep::kStackSwitch}) {
+        flags[flag] += step.Is(flag) ? 1U : 0U;
+      }
+      const std::string& name = walk.program().functions()[walk.paths()[step.path].function].name;
+      if (name.starts_with("jit") && !name.ends_with("v0")) ++recompiled_runs;
+    }
+    for (uint32_t path = 0; path < walk.paths().size(); ++path) {
+      size_t depth = 0;
+      for (uint32_t at = path; at != PtWalk::kRootPath; at = walk.paths()[at].parent) ++depth;
+      depth_max = std::max(depth_max, depth);
+    }
+    code_changes += walk.code_changes().size();
+    for (const PtCall& call : walk.calls()) signals += call.kind == PtCall::Kind::kSignal ? 1U : 0U;
+    const PtTrace trace = EncodePt(walk, walk.StepsOfThread(0), SettingsOf(seed, options));
+    for (const PtPacketPlace& packet : trace.packets) ++packets[packet.kind];
+  }
+  for (int kind = 0; kind <= static_cast<int>(PtPacketKind::kStop); ++kind) {
+    const auto packet = static_cast<PtPacketKind>(kind);
+    // Of a processor that waits in user code, and of newer timing in virtual machines.
+    if (packet == PtPacketKind::kMwait || packet == PtPacketKind::kMnt) continue;
+    EXPECT_GT(packets[packet], 0U) << PtPacketName(packet);
+  }
+  for (const auto& [flag, count] : flags) EXPECT_GT(count, 0U) << int{flag};
+  EXPECT_GT(depth_max, 100U);
+  EXPECT_GT(code_changes, 20U);
+  EXPECT_GT(recompiled_runs, 100U);
+  EXPECT_GT(signals, 20U);
+}
+
+TEST(PtEncoder, EqualOptionsGiveEqualBytes) {
+  for (uint64_t seed = 1; seed <= 5; ++seed) {
+    const auto record = [seed](PtRecordingOptions::Mode mode) {
+      const PtProgramOptions options = ProgramOf(seed);
+      const PtProgram program(options);
+      PtRecordingOptions recording;
+      recording.mode = mode;
+      recording.trace = SettingsOf(seed, options);
+      return RecordPt(PtWalk(program, WalkOf(options)), recording);
+    };
+    using Mode = PtRecordingOptions::Mode;
+    for (const Mode mode : {Mode::kPerThread, Mode::kPerCpu, Mode::kSnapshot, Mode::kSamples}) {
+      const PtRecording first = record(mode);
+      const PtRecording second = record(mode);
+      EXPECT_EQ(first.perf_data, second.perf_data);
+      EXPECT_EQ(first.files, second.files);
+      EXPECT_EQ(first.visible, second.visible);
+    }
+  }
+}
+
+// What libipt does with returns that were not compressed is one of two readings.
+TEST(PtEncoder, LibiptKeepsItsStackAtReturnsThatWereNotCompressed) {
+  uint64_t wrong_by_the_other_reading = 0;
+  for (uint64_t seed = 1; seed <= 40; ++seed) {
+    const PtProgram program({.seed = seed, .system_calls = false, .jit_slots = 0});
+    const PtWalk walk(program, {.seed = seed, .steps = 4000});
+    PtTraceSettings settings;
+    settings.reading = PtReturnReading::kCompressedPops;
+    const PtTrace trace = EncodePt(walk, walk.StepsOfThread(0), settings);
+    const PtOracleResult decoded = DecodeByLibipt(trace.bytes, walk, trace.visible);
+    ASSERT_EQ(decoded.ErrorText(), "") << seed;
+    ASSERT_EQ(FirstDifference(PtAddresses(walk, trace.visible), decoded.addresses), "") << seed;
+    settings.reading = PtReturnReading::kEveryReturnPops;
+    const PtTrace other = EncodePt(walk, walk.StepsOfThread(0), settings);
+    const PtOracleResult misread = DecodeByLibipt(other.bytes, walk, other.visible);
+    if (misread.addresses != PtAddresses(walk, other.visible)) ++wrong_by_the_other_reading;
+  }
+  EXPECT_GT(wrong_by_the_other_reading, 0U);
+}
+
+// What is between a window's first PSB and the interrupt that it ends at is visible, and nothing else.
+TEST(PtEncoder, WindowsShowWhatLibiptDecodesOfThem) {
+  for (uint64_t seed = 1; seed <= 40; ++seed) {
+    const PtProgram program({.seed = seed});
+    const PtWalk walk(program, {.seed = seed, .steps = 6000, .interrupts_apart = 200});
+    const PtTrace trace = EncodePt(walk, walk.StepsOfThread(0), {.seed = seed, .psb_bytes = 256});
+    PtRecordingOptions options;
+    options.mode = PtRecordingOptions::Mode::kSamples;
+    options.trace = {.seed = seed, .psb_bytes = 256};
+    options.sample_bytes_max = 600;
+    const PtRecording recording = RecordPt(walk, options);
+    ASSERT_FALSE(recording.windows.empty());
+    size_t window = 0;
+    for (const PtTrace::Pause& pause : trace.pauses) {
+      if (!pause.interrupt) continue;
+      const size_t begin = pause.offset - std::min<size_t>(pause.offset, 600);
+      const std::vector<uint32_t>& visible = recording.windows[window++].visible;
+      const PtOracleResult decoded = DecodeByLibipt(
+          std::string_view(trace.bytes).substr(begin, pause.offset - begin), walk, visible);
+      ASSERT_EQ(decoded.ErrorText(), "") << seed;
+      ASSERT_EQ(FirstDifference(PtAddresses(walk, visible), decoded.addresses), "") << seed;
+    }
+    ASSERT_EQ(window, recording.windows.size());
+  }
+}
+
+}  // namespace
+}  // namespace ptarmigan
