@@ -10,7 +10,7 @@
 
 #include "base/str_format.h"
 #include "tests/encoders/pt_oracle.h"
-#include "tests/encoders/pt_recording.h"
+#include "tests/encoders/pt_perf_data.h"
 #include "tests/encoders/pt_truth.h"
 
 namespace ptarmigan {
@@ -140,18 +140,18 @@ TEST(PtEncoder, SeedsReachEveryPacketAndEveryTurnOfAProgram) {
 
 TEST(PtEncoder, EqualOptionsGiveEqualBytes) {
   for (uint64_t seed = 1; seed <= 5; ++seed) {
-    const auto record = [seed](PtRecordingOptions::Mode mode) {
+    const auto record = [seed](PtPerfDataOptions::Mode mode) {
       const PtProgramOptions options = ProgramOf(seed);
       const PtProgram program(options);
-      PtRecordingOptions recording;
+      PtPerfDataOptions recording;
       recording.mode = mode;
       recording.trace = SettingsOf(seed, options);
       return RecordPt(PtWalk(program, WalkOf(options)), recording);
     };
-    using Mode = PtRecordingOptions::Mode;
+    using Mode = PtPerfDataOptions::Mode;
     for (const Mode mode : {Mode::kPerThread, Mode::kPerCpu, Mode::kSnapshot, Mode::kSamples}) {
-      const PtRecording first = record(mode);
-      const PtRecording second = record(mode);
+      const PtPerfData first = record(mode);
+      const PtPerfData second = record(mode);
       EXPECT_EQ(first.perf_data, second.perf_data);
       EXPECT_EQ(first.files, second.files);
       EXPECT_EQ(first.visible, second.visible);
@@ -185,11 +185,11 @@ TEST(PtEncoder, WindowsShowWhatLibiptDecodesOfThem) {
     const PtProgram program({.seed = seed});
     const PtWalk walk(program, {.seed = seed, .steps = 6000, .interrupts_apart = 200});
     const PtTrace trace = EncodePt(walk, walk.StepsOfThread(0), {.seed = seed, .psb_bytes = 256});
-    PtRecordingOptions options;
-    options.mode = PtRecordingOptions::Mode::kSamples;
+    PtPerfDataOptions options;
+    options.mode = PtPerfDataOptions::Mode::kSamples;
     options.trace = {.seed = seed, .psb_bytes = 256};
     options.sample_bytes_max = 600;
-    const PtRecording recording = RecordPt(walk, options);
+    const PtPerfData recording = RecordPt(walk, options);
     ASSERT_FALSE(recording.windows.empty());
     size_t window = 0;
     for (const PtTrace::Pause& pause : trace.pauses) {

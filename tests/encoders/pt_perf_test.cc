@@ -13,14 +13,14 @@
 #include <vector>
 
 #include "base/str_format.h"
-#include "tests/encoders/pt_recording.h"
+#include "tests/encoders/pt_perf_data.h"
 #include "tests/encoders/pt_truth.h"
 #include "tests/support/test_data.h"
 
 namespace ptarmigan {
 namespace {
 
-using Mode = PtRecordingOptions::Mode;
+using Mode = PtPerfDataOptions::Mode;
 using Addresses = std::map<int64_t, std::vector<uint64_t>>;  // by thread
 
 constexpr int kPerfSeconds = 60;
@@ -31,7 +31,7 @@ struct Saved {
   std::string path;
 };
 
-Saved Save(const PtRecording& recording) {
+Saved Save(const PtPerfData& recording) {
   Saved saved;
   saved.root = TestTemporaryDirectory();
   saved.path = saved.root + "/perf.data";
@@ -85,12 +85,11 @@ std::map<std::pair<uint64_t, uint64_t>, uint64_t> BranchesByPerf(const Saved& sa
   return branches;
 }
 
-Addresses AddressesOf(const PtWalk& walk, const PtRecording& recording) {
+Addresses AddressesOf(const PtWalk& walk, const PtPerfData& recording) {
   Addresses addresses;
   for (size_t i = 0; i < recording.visible.size(); ++i) {
     if (recording.visible[i].empty()) continue;
-    addresses[PtRecording::kPid + static_cast<int64_t>(i)] =
-        PtAddresses(walk, recording.visible[i]);
+    addresses[PtPerfData::kPid + static_cast<int64_t>(i)] = PtAddresses(walk, recording.visible[i]);
   }
   return addresses;
 }
@@ -133,7 +132,7 @@ PtWalkOptions WalkOf(uint64_t seed) {
 
 struct Case {
   std::string name;
-  PtRecordingOptions recording;
+  PtPerfDataOptions recording;
   PtWalkOptions walk;
   PtProgramOptions program;
 };
@@ -147,7 +146,7 @@ TEST_P(PtPerf, DecodesExactlyWhatWasExecuted) {
   const Case& test = GetParam();
   const PtProgram program(test.program);
   const PtWalk walk(program, test.walk);
-  const PtRecording recording = RecordPt(walk, test.recording);
+  const PtPerfData recording = RecordPt(walk, test.recording);
   std::string errors;
   const Addresses decoded = AddressesByPerf(Save(recording), &errors);
   EXPECT_EQ(FirstDifference(AddressesOf(walk, recording), decoded), "") << errors;
@@ -160,7 +159,7 @@ TEST(PtPerfBranches, EqualTheEdgesOfTheTruth) {
   options.signals_apart = 0;  // perf tells a signal's arrival as a branch into the handler
   options.interrupts_apart = 0;
   const PtWalk walk(program, options);
-  const PtRecording recording = RecordPt(walk, {});
+  const PtPerfData recording = RecordPt(walk, {});
   std::map<std::pair<uint64_t, uint64_t>, uint64_t> truth;
   for (const auto& [edge, count] : TruthOf(walk, recording.visible[0]).edges) {
     truth[{edge.from, edge.to}] += count;
@@ -173,10 +172,10 @@ TEST(PtPerfErrors, PerfLosesItsPlaceWhereABufferIsCutInsideAPacket) {
   if (!HaveProgram("perf")) GTEST_SKIP() << "perf is not installed";
   const PtProgram program(ProgramOf(31));
   const PtWalk walk(program, WalkOf(32));
-  PtRecordingOptions options;
-  const PtRecording whole = RecordPt(walk, options);
+  PtPerfDataOptions options;
+  const PtPerfData whole = RecordPt(walk, options);
   options.chunk_bytes = 700;
-  const PtRecording cut = RecordPt(walk, options);
+  const PtPerfData cut = RecordPt(walk, options);
   EXPECT_EQ(AddressesOf(walk, whole), AddressesOf(walk, cut));
   std::string errors;
   EXPECT_NE(FirstDifference(AddressesOf(walk, cut), AddressesByPerf(Save(cut), &errors)), "");
@@ -186,7 +185,7 @@ TEST(PtPerfErrors, PerfFindsNoSampledTracesWithoutAnIndexOfIds) {
   if (!HaveProgram("perf")) GTEST_SKIP() << "perf is not installed";
   const PtProgram program(ProgramOf(41));
   const PtWalk walk(program, WalkOf(42));
-  PtRecordingOptions options;
+  PtPerfDataOptions options;
   options.mode = Mode::kSamples;
   options.id_index = false;
   std::string errors;

@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "base/check.h"
-#include "tests/encoders/pt_walker.h"
+#include "tests/encoders/pt_interpreter.h"
 
 namespace ptarmigan {
 
@@ -13,7 +13,7 @@ PtWalk::PtWalk(const PtProgram& program, const PtWalkOptions& options)
   CHECK(options.threads >= 1 && (options.threads == 1 || !program.options().kernel));
   steps_.reserve(options.steps + options.steps / 4);
   paths_.push_back({});
-  PtWalker(this).Run();
+  PtInterpreter(this).Run();
 }
 
 std::vector<uint32_t> PtWalk::StepsOfThread(unsigned thread) const {

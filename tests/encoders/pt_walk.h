@@ -107,7 +107,7 @@ class PtWalk {
   std::string_view CodeAt(uint64_t address, uint32_t step) const;
 
  private:
-  friend class PtWalker;
+  friend class PtInterpreter;
 
   const PtProgram& program_;
   PtWalkOptions options_;

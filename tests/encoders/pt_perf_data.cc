@@ -1,4 +1,4 @@
-#include "tests/encoders/pt_recording.h"
+#include "tests/encoders/pt_perf_data.h"
 
 #include <algorithm>
 #include <random>
@@ -11,7 +11,7 @@
 namespace ptarmigan {
 namespace {
 
-using Mode = PtRecordingOptions::Mode;
+using Mode = PtPerfDataOptions::Mode;
 
 // Records, by include/uapi/linux/perf_event.h and tools/lib/perf/include/perf/event.h (Linux 6.1).
 enum Record : uint32_t {
@@ -52,12 +52,12 @@ constexpr uint64_t kPeriodValue = 1000;
 constexpr uint32_t kAttrBytes = 128;  // what perf 6.1 knows
 constexpr uint32_t kNoCpu = UINT32_MAX;
 
-class PtRecorder {
+class PtPerfDataRecorder {
  public:
-  PtRecorder(const PtWalk& walk, const PtRecordingOptions& options)
+  PtPerfDataRecorder(const PtWalk& walk, const PtPerfDataOptions& options)
       : walk_(walk), options_(options), random_(options.trace.seed) {}
 
-  PtRecording Record();
+  PtPerfData Record();
 
  private:
   // A record to be written in order of time.
@@ -69,7 +69,7 @@ class PtRecorder {
   bool per_cpu() const { return options_.mode == Mode::kPerCpu; }
   uint64_t Random(uint64_t below) { return random_() % below; }
   const PtStep& StepOf(uint32_t number) const { return walk_.steps()[number]; }
-  int32_t TidOf(unsigned thread) const { return PtRecording::kPid + static_cast<int32_t>(thread); }
+  int32_t TidOf(unsigned thread) const { return PtPerfData::kPid + static_cast<int32_t>(thread); }
   std::string Trailer(unsigned thread, uint64_t time_ns, uint64_t id) const;
   void Add(uint64_t time_ns, uint32_t type, uint16_t misc, const std::string& body);
 
@@ -96,14 +96,14 @@ class PtRecorder {
   };
   void AddPiece(const PtTrace& trace, const Piece& piece);
   uint64_t TscAt(const PtTrace& trace, size_t offset) const;
-  PtRecording::Window WindowFrom(unsigned index, const PtTrace& trace, size_t begin,
-                                 size_t visible_end) const;
+  PtPerfData::Window WindowFrom(unsigned index, const PtTrace& trace, size_t begin,
+                                size_t visible_end) const;
   void CollectVisible();
 
   const PtWalk& walk_;
-  const PtRecordingOptions& options_;
+  const PtPerfDataOptions& options_;
   std::mt19937_64 random_;
-  PtRecording recording_;
+  PtPerfData recording_;
   PerfFileBuilder file_;
   std::vector<PerfAttr> attrs_;
   std::vector<Timed> timed_;
@@ -111,9 +111,9 @@ class PtRecorder {
   std::vector<std::pair<uint64_t, uint64_t>> auxtrace_index_;  // offset in buffers_, size
 };
 
-std::string PtRecorder::Trailer(unsigned thread, uint64_t time_ns, uint64_t id) const {
+std::string PtPerfDataRecorder::Trailer(unsigned thread, uint64_t time_ns, uint64_t id) const {
   return ByteWriter()
-      .U32(PtRecording::kPid)
+      .U32(PtPerfData::kPid)
       .U32(static_cast<uint32_t>(TidOf(thread)))
       .U64(time_ns)
       .U32(0)
@@ -122,11 +122,12 @@ std::string PtRecorder::Trailer(unsigned thread, uint64_t time_ns, uint64_t id) 
       .bytes();
 }
 
-void PtRecorder::Add(uint64_t time_ns, uint32_t type, uint16_t misc, const std::string& body) {
+void PtPerfDataRecorder::Add(uint64_t time_ns, uint32_t type, uint16_t misc,
+                             const std::string& body) {
   timed_.push_back({time_ns, RecordBytes(type, misc, body)});
 }
 
-PerfAttr PtRecorder::Attr(uint32_t type, uint64_t config, uint64_t id) const {
+PerfAttr PtPerfDataRecorder::Attr(uint32_t type, uint64_t config, uint64_t id) const {
   PerfAttr attr;
   attr.type = type;
   attr.config = config;
@@ -141,7 +142,7 @@ PerfAttr PtRecorder::Attr(uint32_t type, uint64_t config, uint64_t id) const {
 }
 
 // Bits as in /sys/bus/event_source/devices/intel_pt/format.
-uint64_t PtRecorder::PtConfig() const {
+uint64_t PtPerfDataRecorder::PtConfig() const {
   const PtTraceSettings& trace = options_.trace;
   uint64_t config = 1 | uint64_t{1} << 13;  // pt, branch
   if (trace.cyc) config |= 2 | trace.cyc_threshold / 2 << 19;
@@ -154,8 +155,8 @@ uint64_t PtRecorder::PtConfig() const {
   return config;
 }
 
-void PtRecorder::AddEvents() {
-  attrs_.push_back(Attr(PtRecording::kPmuType, PtConfig(), kPtId));
+void PtPerfDataRecorder::AddEvents() {
+  attrs_.push_back(Attr(PtPerfData::kPmuType, PtConfig(), kPtId));
   PerfAttr dummy = Attr(1, 9, kDummyId);
   constexpr uint64_t kMmapCommTaskMmap2CommExec = 0x01802300;
   constexpr uint64_t kContextSwitch = uint64_t{1} << 26;
@@ -171,7 +172,7 @@ void PtRecorder::AddEvents() {
   for (const PerfAttr& attr : attrs_) file_.AddAttr(attr);
 }
 
-void PtRecorder::AddFeatures() {
+void PtPerfDataRecorder::AddFeatures() {
   constexpr unsigned kFeatureBuildId = 2;
   constexpr unsigned kFeatureOsRelease = 4;
   constexpr unsigned kFeatureArch = 6;
@@ -185,7 +186,7 @@ void PtRecorder::AddFeatures() {
   ByteWriter events;
   events.U32(attrs_.size()).U32(kAttrBytes);
   for (const PerfAttr& attr : attrs_) {
-    const bool is_pt = attr.type == PtRecording::kPmuType;
+    const bool is_pt = attr.type == PtPerfData::kPmuType;
     const char* name = is_pt ? "intel_pt//u" : attr.config == 9 ? "dummy:u" : "cpu-clock:u";
     events.Text(AttrBytes(attr, std::endian::little)).U32(attr.ids.size()).Text(HeaderString(name));
     for (const uint64_t id : attr.ids) events.U64(id);
@@ -193,7 +194,7 @@ void PtRecorder::AddFeatures() {
   file_.AddFeature(kFeatureEventDesc, events.bytes());
   ByteWriter pmus;
   pmus.U32(2).U32(1).Text(HeaderString("software"));
-  pmus.U32(PtRecording::kPmuType).Text(HeaderString("intel_pt"));
+  pmus.U32(PtPerfData::kPmuType).Text(HeaderString("intel_pt"));
   file_.AddFeature(kFeaturePmuMappings, pmus.bytes());
 
   ByteWriter build_ids;
@@ -202,7 +203,7 @@ void PtRecorder::AddFeatures() {
       if (!walk_.program().Has(region) || content != walk_.program().Elf(region)) continue;
       const std::string id = walk_.program().BuildId(region);
       ByteWriter body;
-      body.U32(PtRecording::kPid).Text(id).U8(id.size()).U8(0).U16(0).Text(PaddedName(path));
+      body.U32(PtPerfData::kPid).Text(id).U8(id.size()).U8(0).U16(0).Text(PaddedName(path));
       build_ids.Text(RecordBytes(kBuildId, kMiscUser | kMiscBuildIdSize, body.bytes()));
     }
   }
@@ -220,13 +221,13 @@ void PtRecorder::AddFeatures() {
 }
 
 // Records that stand in front and have no time.
-void PtRecorder::AddDescriptions() {
+void PtPerfDataRecorder::AddDescriptions() {
   if (options_.id_index) {
     ByteWriter ids;
     ids.U64(attrs_.size());
     for (const PerfAttr& attr : attrs_) {
       ids.U64(attr.ids[0]).U64(0);
-      ids.U64(per_cpu() ? 0 : UINT64_MAX).U64(per_cpu() ? UINT64_MAX : PtRecording::kPid);
+      ids.U64(per_cpu() ? 0 : UINT64_MAX).U64(per_cpu() ? UINT64_MAX : PtPerfData::kPid);
     }
     file_.AddRecord(kIdIndex, 0, ids.bytes());
   }
@@ -234,8 +235,8 @@ void PtRecorder::AddDescriptions() {
   constexpr uint64_t kSwitchesByEvent = 3;  // of the kind SWITCH_CPU_WIDE
   ByteWriter body;
   body.U32(1).U32(0);  // type: Intel PT
-  body.U64(PtRecording::kPmuType).U64(PtRecording::kTimeShift).U64(PtRecording::kTimeMult);
-  body.U64(PtRecording::kTimeZeroNs).U64(1);
+  body.U64(PtPerfData::kPmuType).U64(PtPerfData::kTimeShift).U64(PtPerfData::kTimeMult);
+  body.U64(PtPerfData::kTimeZeroNs).U64(1);
   body.U64(1U << 10).U64(1U << 11);  // bits of tsc and noretcomp
   body.U64(per_cpu() ? kSwitchesByEvent : 0).U64(options_.mode == Mode::kSnapshot ? 1 : 0);
   body.U64(per_cpu() ? 1 : 0);
@@ -247,9 +248,9 @@ void PtRecorder::AddDescriptions() {
   if (!trace.tsc) return;
   file_.AddRecord(kTimeConv, 0,
                   ByteWriter()
-                      .U64(PtRecording::kTimeShift)
-                      .U64(PtRecording::kTimeMult)
-                      .U64(PtRecording::kTimeZeroNs)
+                      .U64(PtPerfData::kTimeShift)
+                      .U64(PtPerfData::kTimeMult)
+                      .U64(PtPerfData::kTimeZeroNs)
                       .U64(0)
                       .U64(0)
                       .U8(1)
@@ -257,12 +258,12 @@ void PtRecorder::AddDescriptions() {
                       .bytes());
 }
 
-void PtRecorder::AddTasks() {
-  const uint64_t start_ns = PtRecording::TimeNs(walk_.options().start_tsc) - 10000;
+void PtPerfDataRecorder::AddTasks() {
+  const uint64_t start_ns = PtPerfData::TimeNs(walk_.options().start_tsc) - 10000;
   Add(start_ns, kComm, kMiscExec,
       ByteWriter()
-          .U32(PtRecording::kPid)
-          .U32(PtRecording::kPid)
+          .U32(PtPerfData::kPid)
+          .U32(PtPerfData::kPid)
           .Text(PaddedName("program"))
           .Text(Trailer(0, start_ns, kDummyId))
           .bytes());
@@ -271,10 +272,10 @@ void PtRecorder::AddTasks() {
     if (thread > 0) {
       Add(time_ns, kFork, 0,
           ByteWriter()
-              .U32(PtRecording::kPid)
-              .U32(PtRecording::kPid)
+              .U32(PtPerfData::kPid)
+              .U32(PtPerfData::kPid)
               .U32(static_cast<uint32_t>(TidOf(thread)))
-              .U32(PtRecording::kPid)
+              .U32(PtPerfData::kPid)
               .U64(time_ns)
               .Text(Trailer(0, time_ns, kDummyId))
               .bytes());
@@ -282,18 +283,18 @@ void PtRecorder::AddTasks() {
     if (options_.mode == Mode::kSamples || (per_cpu() && thread > 0)) continue;
     Add(time_ns, kItraceStart, 0,
         ByteWriter()
-            .U32(PtRecording::kPid)
+            .U32(PtPerfData::kPid)
             .U32(static_cast<uint32_t>(TidOf(thread)))
             .Text(Trailer(thread, time_ns, kPtId))
             .bytes());
   }
 }
 
-void PtRecorder::AddMap(PtRegion region, const std::string& path) {
+void PtPerfDataRecorder::AddMap(PtRegion region, const std::string& path) {
   const PtProgram& program = walk_.program();
   const PtCode& code = program.CodeOf(region);
   const uint64_t length = (code.bytes.size() + 0xfff) / 0x1000 * 0x1000;
-  const uint64_t time_ns = PtRecording::TimeNs(walk_.options().start_tsc) - 9000;
+  const uint64_t time_ns = PtPerfData::TimeNs(walk_.options().start_tsc) - 9000;
   ByteWriter body;
   if (region == PtRegion::kKernel) {
     body.U32(UINT32_MAX).U32(0).U64(code.address).U64(length).U64(code.address);
@@ -302,7 +303,7 @@ void PtRecorder::AddMap(PtRegion region, const std::string& path) {
     return;
   }
   const bool has_id = options_.build_ids_in_maps && region != PtRegion::kJit;
-  body.U32(PtRecording::kPid).U32(PtRecording::kPid).U64(code.address).U64(length);
+  body.U32(PtPerfData::kPid).U32(PtPerfData::kPid).U64(code.address).U64(length);
   body.U64(region == PtRegion::kJit ? 0 : PtProgram::kTextOffset);
   if (has_id) {
     const std::string id = program.BuildId(region);
@@ -317,9 +318,9 @@ void PtRecorder::AddMap(PtRegion region, const std::string& path) {
 }
 
 // One anonymous mapping for all slots, and a jitdump whose times are TSC ticks.
-void PtRecorder::AddJit() {
+void PtPerfDataRecorder::AddJit() {
   constexpr size_t kFlagsAt = 32;
-  JitDumpWriter dump(std::endian::little, PtRecording::kPid);
+  JitDumpWriter dump(std::endian::little, PtPerfData::kPid);
   const PtProgram& program = walk_.program();
   const auto load = [&](size_t slot, size_t version, uint64_t tsc) {
     const PtCode& code = program.code()[program.JitCode(slot, version)];
@@ -335,11 +336,11 @@ void PtRecorder::AddJit() {
   }
   std::string bytes = dump.bytes();
   bytes[kFlagsAt] = 1;  // JITDUMP_FLAGS_ARCH_TIMESTAMP
-  recording_.files[options_.directory + "/jit-" + std::to_string(PtRecording::kPid) + ".dump"] =
+  recording_.files[options_.directory + "/jit-" + std::to_string(PtPerfData::kPid) + ".dump"] =
       bytes;
 }
 
-void PtRecorder::AddCode() {
+void PtPerfDataRecorder::AddCode() {
   const PtProgram& program = walk_.program();
   const std::pair<PtRegion, std::string> objects[] = {
       {PtRegion::kProgram, options_.directory + "/program"},
@@ -355,13 +356,13 @@ void PtRecorder::AddCode() {
   // The mapping covers every slot.
   const PtCode& first = program.CodeOf(PtRegion::kJit);
   const PtCode& last = program.code()[program.JitCode(program.options().jit_slots - 1, 0)];
-  const uint64_t time_ns = PtRecording::TimeNs(walk_.options().start_tsc) - 8000;
+  const uint64_t time_ns = PtPerfData::TimeNs(walk_.options().start_tsc) - 8000;
   const uint64_t length = last.address + 0x10000 - first.address;
   const auto map = [&](uint64_t start, uint64_t bytes, const std::string& path) {
     Add(time_ns, kMmap2, kMiscUser,
         ByteWriter()
-            .U32(PtRecording::kPid)
-            .U32(PtRecording::kPid)
+            .U32(PtPerfData::kPid)
+            .U32(PtPerfData::kPid)
             .U64(start)
             .U64(bytes)
             .U64(0)
@@ -378,11 +379,11 @@ void PtRecorder::AddCode() {
   map(first.address, length, "//anon");
   AddJit();
   map(last.address + 0x100000, 0x1000,
-      options_.directory + "/jit-" + std::to_string(PtRecording::kPid) + ".dump");
+      options_.directory + "/jit-" + std::to_string(PtPerfData::kPid) + ".dump");
 }
 
 // Time of the last packet that begins before an offset.
-uint64_t PtRecorder::TscAt(const PtTrace& trace, size_t offset) const {
+uint64_t PtPerfDataRecorder::TscAt(const PtTrace& trace, size_t offset) const {
   const auto packet =
       std::lower_bound(trace.packets.begin(), trace.packets.end(), offset,
                        [](const PtPacketPlace& place, size_t at) { return place.offset < at; });
@@ -390,9 +391,9 @@ uint64_t PtRecorder::TscAt(const PtTrace& trace, size_t offset) const {
   return StepOf(std::prev(packet)->step).tsc + 1;
 }
 
-void PtRecorder::AddPiece(const PtTrace& trace, const Piece& piece) {
+void PtPerfDataRecorder::AddPiece(const PtTrace& trace, const Piece& piece) {
   const uint64_t tsc = TscAt(trace, piece.end);
-  const uint64_t time_ns = PtRecording::TimeNs(tsc) + 1;
+  const uint64_t time_ns = PtPerfData::TimeNs(tsc) + 1;
   const unsigned thread = per_cpu() ? 0 : piece.index;
   Add(time_ns, kAux, 0,
       ByteWriter()
@@ -424,9 +425,9 @@ void PtRecorder::AddPiece(const PtTrace& trace, const Piece& piece) {
 }
 
 // Steps visible from an offset on.
-PtRecording::Window PtRecorder::WindowFrom(unsigned index, const PtTrace& trace, size_t begin,
-                                           size_t visible_end) const {
-  PtRecording::Window window{.thread = index, .visible = {}};
+PtPerfData::Window PtPerfDataRecorder::WindowFrom(unsigned index, const PtTrace& trace,
+                                                  size_t begin, size_t visible_end) const {
+  PtPerfData::Window window{.thread = index, .visible = {}};
   const auto sync =
       std::lower_bound(trace.syncs.begin(), trace.syncs.end(), begin,
                        [](const PtTrace::Sync& place, size_t at) { return place.offset < at; });
@@ -436,7 +437,7 @@ PtRecording::Window PtRecorder::WindowFrom(unsigned index, const PtTrace& trace,
   return window;
 }
 
-void PtRecorder::AddBuffers(unsigned index, const PtTrace& trace) {
+void PtPerfDataRecorder::AddBuffers(unsigned index, const PtTrace& trace) {
   std::vector<size_t> restarts;
   for (const PtTrace::Gap& gap : trace.gaps) {
     if (gap.kind == PtTrace::Gap::Kind::kRestart) restarts.push_back(gap.offset);
@@ -455,22 +456,23 @@ void PtRecorder::AddBuffers(unsigned index, const PtTrace& trace) {
     AddPiece(trace, {index, begin, end, ended_early ? options_.restart_flags : 0});
     begin = end;
   }
-  PtRecording::Window window = WindowFrom(index, trace, 0, trace.visible.size());
+  PtPerfData::Window window = WindowFrom(index, trace, 0, trace.visible.size());
   window.bytes = trace.bytes.size();
   recording_.windows.push_back(window);
 }
 
-void PtRecorder::AddSnapshot(unsigned index, const PtTrace& trace) {
+void PtPerfDataRecorder::AddSnapshot(unsigned index, const PtTrace& trace) {
   const size_t begin = trace.bytes.size() - std::min(trace.bytes.size(), options_.snapshot_bytes);
   AddPiece(trace, {index, begin, trace.bytes.size(), kAuxOverwrite});
-  PtRecording::Window window = WindowFrom(index, trace, begin, trace.visible.size());
+  PtPerfData::Window window = WindowFrom(index, trace, begin, trace.visible.size());
   window.bytes = trace.bytes.size() - begin;
   recording_.windows.push_back(window);
 }
 
-void PtRecorder::AddSample(unsigned index, const PtTrace& trace, const PtTrace::Pause& pause) {
+void PtPerfDataRecorder::AddSample(unsigned index, const PtTrace& trace,
+                                   const PtTrace::Pause& pause) {
   const size_t begin = pause.offset - std::min<size_t>(pause.offset, options_.sample_bytes_max);
-  PtRecording::Window window = WindowFrom(index, trace, begin, pause.visible);
+  PtPerfData::Window window = WindowFrom(index, trace, begin, pause.visible);
   const PtStep& last = StepOf(trace.visible[pause.visible - 1]);
   // The interrupt comes behind it: the stack is that of the next step of this thread.
   uint32_t path = last.path;
@@ -479,7 +481,7 @@ void PtRecorder::AddSample(unsigned index, const PtTrace& trace, const PtTrace::
     path = StepOf(i).path;
     break;
   }
-  window.time_ns = PtRecording::TimeNs(last.tsc + 1);
+  window.time_ns = PtPerfData::TimeNs(last.tsc + 1);
   window.ip = pause.next;
   window.bytes = pause.offset - begin;
   constexpr uint64_t kUserMarker = static_cast<uint64_t>(-512);  // PERF_CONTEXT_USER
@@ -487,7 +489,7 @@ void PtRecorder::AddSample(unsigned index, const PtTrace& trace, const PtTrace::
   const std::string padded =
       ByteWriter().Text(trace.bytes.substr(begin, window.bytes)).PadTo(8).bytes();
   ByteWriter body;
-  body.U64(kClockId).U64(window.ip).U32(PtRecording::kPid);
+  body.U64(kClockId).U64(window.ip).U32(PtPerfData::kPid);
   body.U32(static_cast<uint32_t>(TidOf(last.thread))).U64(window.time_ns).U32(0).U32(0);
   body.U64(kPeriodValue).U64(2 + returns.size()).U64(kUserMarker).U64(window.ip);
   for (const uint64_t address : returns) body.U64(address);
@@ -497,7 +499,7 @@ void PtRecorder::AddSample(unsigned index, const PtTrace& trace, const PtTrace::
   recording_.windows.push_back(window);
 }
 
-void PtRecorder::AddSamples(unsigned index, const PtTrace& trace) {
+void PtPerfDataRecorder::AddSamples(unsigned index, const PtTrace& trace) {
   size_t interrupts = 0;
   for (const PtTrace::Pause& pause : trace.pauses) {
     if (!pause.interrupt || ++interrupts % options_.interrupts_per_sample != 0) continue;
@@ -506,20 +508,20 @@ void PtRecorder::AddSamples(unsigned index, const PtTrace& trace) {
 }
 
 // Who leaves the CPU and who comes, where the steps go on with another thread or after another CPU's.
-void PtRecorder::AddSwitches(const std::vector<uint32_t>& steps) {
+void PtPerfDataRecorder::AddSwitches(const std::vector<uint32_t>& steps) {
   constexpr uint64_t kInBeforeTicks = 20;
   const auto tid_of = [this](uint32_t step) {
     return static_cast<uint32_t>(TidOf(StepOf(step).thread));
   };
   const auto add = [&](uint64_t time_ns, uint32_t step, uint16_t misc, uint32_t other) {
-    const uint32_t pid = other == 0 ? 0 : uint32_t{PtRecording::kPid};
+    const uint32_t pid = other == 0 ? 0 : uint32_t{PtPerfData::kPid};
     ByteWriter body;
-    body.U32(pid).U32(other).U32(PtRecording::kPid).U32(tid_of(step)).U64(time_ns);
+    body.U32(pid).U32(other).U32(PtPerfData::kPid).U32(tid_of(step)).U64(time_ns);
     body.U32(StepOf(step).cpu).U32(0).U64(kDummyId);
     Add(time_ns, kSwitchCpuWide, misc, body.bytes());
   };
   const auto in_ns = [&](uint32_t step) {
-    return PtRecording::TimeNs(StepOf(step).tsc - kInBeforeTicks);
+    return PtPerfData::TimeNs(StepOf(step).tsc - kInBeforeTicks);
   };
   for (size_t i = 0; i < steps.size(); ++i) {
     const uint32_t next = steps[i];
@@ -530,13 +532,13 @@ void PtRecorder::AddSwitches(const std::vector<uint32_t>& steps) {
     const uint32_t last = steps[i - 1];
     const bool idle = next != last + 1;
     if (!idle && StepOf(next).thread == StepOf(last).thread) continue;
-    const uint64_t out_ns = PtRecording::TimeNs(StepOf(last).tsc + kInBeforeTicks);
+    const uint64_t out_ns = PtPerfData::TimeNs(StepOf(last).tsc + kInBeforeTicks);
     add(out_ns, last, kMiscSwitchOut, idle ? 0 : tid_of(next));
     add(in_ns(next), next, 0, idle ? 0 : tid_of(last));
   }
 }
 
-void PtRecorder::AddStream(unsigned index, const std::vector<uint32_t>& steps) {
+void PtPerfDataRecorder::AddStream(unsigned index, const std::vector<uint32_t>& steps) {
   if (steps.empty()) return;
   if (per_cpu()) AddSwitches(steps);
   const PtTrace trace = EncodePt(walk_, steps, options_.trace);
@@ -555,9 +557,9 @@ void PtRecorder::AddStream(unsigned index, const std::vector<uint32_t>& steps) {
   }
 }
 
-void PtRecorder::CollectVisible() {
+void PtPerfDataRecorder::CollectVisible() {
   recording_.visible.resize(walk_.threads());
-  for (const PtRecording::Window& window : recording_.windows) {
+  for (const PtPerfData::Window& window : recording_.windows) {
     recording_.trace_bytes += window.bytes;
     for (const uint32_t step : window.visible) {
       recording_.visible[StepOf(step).thread].push_back(step);
@@ -569,7 +571,7 @@ void PtRecorder::CollectVisible() {
   }
 }
 
-PtRecording PtRecorder::Record() {
+PtPerfData PtPerfDataRecorder::Record() {
   AddEvents();
   AddDescriptions();
   AddTasks();
@@ -592,14 +594,14 @@ PtRecording PtRecorder::Record() {
 
 }  // namespace
 
-uint64_t PtRecording::TimeNs(uint64_t tsc) {
+uint64_t PtPerfData::TimeNs(uint64_t tsc) {
   const uint64_t quotient = tsc >> kTimeShift;
   const uint64_t rest = tsc & ((uint64_t{1} << kTimeShift) - 1);
   return kTimeZeroNs + quotient * kTimeMult + (rest * kTimeMult >> kTimeShift);
 }
 
-PtRecording RecordPt(const PtWalk& walk, const PtRecordingOptions& options) {
-  return PtRecorder(walk, options).Record();
+PtPerfData RecordPt(const PtWalk& walk, const PtPerfDataOptions& options) {
+  return PtPerfDataRecorder(walk, options).Record();
 }
 
 }  // namespace ptarmigan

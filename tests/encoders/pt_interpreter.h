@@ -12,9 +12,9 @@
 
 namespace ptarmigan {
 
-class PtWalker {
+class PtInterpreter {
  public:
-  explicit PtWalker(PtWalk* walk);
+  explicit PtInterpreter(PtWalk* walk);
 
   void Run();
 

@@ -1,4 +1,4 @@
-// PtRecording: a perf.data file around the traces of a PtWalk, as `perf record -e intel_pt//` would have written it, with
+// PtPerfData: a perf.data file around the traces of a PtWalk, as `perf record -e intel_pt//` would have written it, with
 // the ELF files of the program, and the truth of what can be seen in it.
 #pragma once
 
@@ -13,7 +13,7 @@
 
 namespace ptarmigan {
 
-struct PtRecordingOptions {
+struct PtPerfDataOptions {
   enum class Mode : uint8_t {
     kPerThread,  // one AUX buffer for each thread
     kPerCpu,     // one for each CPU, and records of context switches
@@ -36,7 +36,7 @@ struct PtRecordingOptions {
   std::string directory = "/pt/bin";    // of the mapped files
 };
 
-struct PtRecording {
+struct PtPerfData {
   static constexpr int32_t kPid = 4242;  // thread n is kPid + n
   static constexpr uint32_t kPmuType = 10;
   static constexpr unsigned kTimeShift = 31;
@@ -62,6 +62,6 @@ struct PtRecording {
   uint64_t overflows = 0;
 };
 
-PtRecording RecordPt(const PtWalk& walk, const PtRecordingOptions& options);
+PtPerfData RecordPt(const PtWalk& walk, const PtPerfDataOptions& options);
 
 }  // namespace ptarmigan

@@ -1,4 +1,4 @@
-#include "tests/encoders/pt_walker.h"
+#include "tests/encoders/pt_interpreter.h"
 
 #include <algorithm>
 #include <utility>
@@ -19,7 +19,7 @@ constexpr uint64_t kTurnTicksMax = 20000;
 
 }  // namespace
 
-PtWalker::PtWalker(PtWalk* walk)
+PtInterpreter::PtInterpreter(PtWalk* walk)
     : walk_(walk),
       program_(walk->program_),
       options_(walk->options_),
@@ -27,12 +27,12 @@ PtWalker::PtWalker(PtWalk* walk)
       tsc_(walk->options_.start_tsc),
       versions_(walk->program_.options().jit_slots) {}
 
-uint64_t PtWalker::AddressOf(const Place& place) const {
+uint64_t PtInterpreter::AddressOf(const Place& place) const {
   const PtBlock& at = program_.blocks()[place.block];
   return program_.instructions()[at.first_instruction + place.index].address;
 }
 
-uint32_t PtWalker::PathNode(const PtPath& path) {
+uint32_t PtInterpreter::PathNode(const PtPath& path) {
   const auto [found, is_new] =
       path_nodes_.try_emplace(path, static_cast<uint32_t>(walk_->paths_.size()));
   if (is_new) walk_->paths_.push_back(path);
@@ -40,11 +40,11 @@ uint32_t PtWalker::PathNode(const PtPath& path) {
 }
 
 // Between half and one and a half times as many; 0 stays "never".
-size_t PtWalker::AfterSome(size_t apart) {
+size_t PtInterpreter::AfterSome(size_t apart) {
   return apart == 0 ? SIZE_MAX : apart / 2 + Random(apart) + 1;
 }
 
-void PtWalker::StartThread(Thread* thread) {
+void PtInterpreter::StartThread(Thread* thread) {
   thread->place = {program_.functions()[program_.main()].first_block, 0};
   thread->activation = {.callers = PtWalk::kRootPath, .serial = ++serials_};
   thread->stacks.resize(1 + program_.coroutines().size());
@@ -58,7 +58,7 @@ void PtWalker::StartThread(Thread* thread) {
   thread->depth_limit = Random(kRecursionFramesMax);
 }
 
-void PtWalker::Run() {
+void PtInterpreter::Run() {
   threads_.resize(options_.threads);
   for (Thread& thread : threads_) StartThread(&thread);
   thread_ = &threads_.front();
@@ -75,7 +75,7 @@ void PtWalker::Run() {
   }
 }
 
-void PtWalker::Record() {
+void PtInterpreter::Record() {
   const X86Instruction& instruction =
       program_.instructions()[block().first_instruction + thread_->place.index];
   AdvanceTime(instruction);
@@ -94,14 +94,14 @@ void PtWalker::Record() {
 }
 
 // Two instructions a tick, and what real programs wait for.
-void PtWalker::AdvanceTime(const X86Instruction& instruction) {
+void PtInterpreter::AdvanceTime(const X86Instruction& instruction) {
   const uint64_t chance = Random(1000);
   tsc_ += chance & 1;
   if (instruction.flow != X86Flow::kNext && chance < 40) tsc_ += kMispredictionTicks;
   if (instruction.flow == X86Flow::kNext && chance < 4) tsc_ += kCacheMissTicks;
 }
 
-void PtWalker::Step() {
+void PtInterpreter::Step() {
   Record();
   if (thread_->place.index + 1 < block().instructions) {
     ++thread_->place.index;
@@ -112,7 +112,7 @@ void PtWalker::Step() {
 }
 
 // What comes from outside, behind the instruction that was just executed.
-void PtWalker::Disturb() {
+void PtInterpreter::Disturb() {
   for (size_t* count : {&until_signal_, &until_interrupt_, &until_turn_ends_}) {
     if (*count > 0 && *count != SIZE_MAX) --*count;
   }
@@ -139,12 +139,12 @@ void PtWalker::Disturb() {
   }
 }
 
-int64_t PtWalker::SignalsBelow() {
+int64_t PtInterpreter::SignalsBelow() {
   return std::count_if(frames().begin(), frames().end(),
                        [](const Frame& frame) { return frame.kind == Frame::Kind::kSignal; });
 }
 
-void PtWalker::EndTurn() {
+void PtInterpreter::EndTurn() {
   until_turn_ends_ = AfterSome(options_.turn_steps);
   step().flags |= PtStep::kBreakAfter;
   tsc_ += 1000 + Random(kTurnTicksMax);
@@ -152,7 +152,7 @@ void PtWalker::EndTurn() {
   cpu_ = static_cast<uint8_t>(Random(options_.cpus));
 }
 
-void PtWalker::GoTo(uint32_t target) {
+void PtInterpreter::GoTo(uint32_t target) {
   if (program_.blocks()[target].function != block().function) {
     thread_->activation.serial = ++serials_;  // a tail call: another function's frame
     thread_->activation.loops = {};
@@ -160,9 +160,9 @@ void PtWalker::GoTo(uint32_t target) {
   thread_->place = {target, 0};
 }
 
-void PtWalker::GoBehind() { thread_->place = {thread_->place.block + 1, 0}; }
+void PtInterpreter::GoBehind() { thread_->place = {thread_->place.block + 1, 0}; }
 
-void PtWalker::Transfer() {
+void PtInterpreter::Transfer() {
   switch (block().end) {
     case X86Flow::kNext:
     case X86Flow::kPtWrite:
@@ -197,12 +197,12 @@ void PtWalker::Transfer() {
   step().next = AddressOf(thread_->place);
 }
 
-bool PtWalker::HasLanding(const Frame& frame) const {
+bool PtInterpreter::HasLanding(const Frame& frame) const {
   return frame.kind == Frame::Kind::kCall &&
          program_.blocks()[frame.call_block].landing != PtBlock::kNone;
 }
 
-bool PtWalker::TakesBranch() {
+bool PtInterpreter::TakesBranch() {
   const PtBlock& here = block();
   switch (here.guard) {
     case PtGuard::kRandom:
@@ -248,7 +248,7 @@ bool PtWalker::TakesBranch() {
   return false;
 }
 
-void PtWalker::Jump() {
+void PtInterpreter::Jump() {
   if (block().action == PtAction::kLongJump) {
     LongJump();
   } else {
@@ -256,7 +256,7 @@ void PtWalker::Jump() {
   }
 }
 
-void PtWalker::Enter(uint32_t function, Frame frame, PtCall::Kind kind) {
+void PtInterpreter::Enter(uint32_t function, Frame frame, PtCall::Kind kind) {
   frame.call = static_cast<uint32_t>(walk_->calls_.size());
   walk_->calls_.push_back({.call_step = static_cast<uint32_t>(walk_->steps_.size() - 1),
                            .function = function,
@@ -267,7 +267,7 @@ void PtWalker::Enter(uint32_t function, Frame frame, PtCall::Kind kind) {
   thread_->place = {program_.functions()[function].first_block, 0};
 }
 
-void PtWalker::Call() {
+void PtInterpreter::Call() {
   const PtBlock& call = block();
   if (call.end == X86Flow::kCall && call.targets.empty()) {  // to the next instruction
     GoBehind();
@@ -300,7 +300,7 @@ void PtWalker::Call() {
   Enter(function, frame, kind);
 }
 
-void PtWalker::Pop() {
+void PtInterpreter::Pop() {
   CHECK(!frames().empty());
   const Frame& top = frames().back();
   thread_->place = top.resume;
@@ -312,7 +312,7 @@ void PtWalker::Pop() {
   frames().pop_back();
 }
 
-void PtWalker::Return() {
+void PtInterpreter::Return() {
   switch (block().action) {
     case PtAction::kThrow:
       Throw();
@@ -327,7 +327,7 @@ void PtWalker::Return() {
 }
 
 // Frames from `depth` on are left without returning; the one at `depth` tells who goes on.
-void PtWalker::CutTo(size_t depth) {
+void PtInterpreter::CutTo(size_t depth) {
   step().flags |= PtStep::kUnwinds;
   thread_->activation = frames()[depth].caller;
   for (size_t i = depth; i < frames().size(); ++i) {
@@ -338,7 +338,7 @@ void PtWalker::CutTo(size_t depth) {
   frames().resize(depth);
 }
 
-void PtWalker::LongJump() {
+void PtInterpreter::LongJump() {
   std::vector<SetJump> live;
   for (const SetJump& record : thread_->set_jumps) {
     if (record.stack == thread_->stack && record.depth < frames().size() &&
@@ -352,7 +352,7 @@ void PtWalker::LongJump() {
   thread_->place = record.resume;
 }
 
-void PtWalker::Throw() {
+void PtInterpreter::Throw() {
   std::vector<size_t> depths;
   for (size_t i = frames().size(); i-- > 0 && frames()[i].kind == Frame::Kind::kCall;) {
     if (HasLanding(frames()[i])) depths.push_back(i);
@@ -364,7 +364,7 @@ void PtWalker::Throw() {
   thread_->place = {landing, 0};
 }
 
-void PtWalker::SwitchStack() {
+void PtInterpreter::SwitchStack() {
   step().flags |= PtStep::kStackSwitch;
   size_t other = Random(thread_->stacks.size() - 1);
   if (other >= thread_->stack) ++other;
@@ -372,7 +372,7 @@ void PtWalker::SwitchStack() {
   Pop();
 }
 
-bool PtWalker::FindFreeSlot(uint32_t* slot) {
+bool PtInterpreter::FindFreeSlot(uint32_t* slot) {
   std::vector<bool> live(versions_.size());
   for (const Thread& thread : threads_) {
     // The function that a thread is in is on no frame, but it called no compiler or is in one.
@@ -395,7 +395,7 @@ bool PtWalker::FindFreeSlot(uint32_t* slot) {
   return false;
 }
 
-void PtWalker::Compile() {
+void PtInterpreter::Compile() {
   uint32_t slot = 0;
   if (!FindFreeSlot(&slot)) return;
   walk_->code_changes_.push_back({.step = static_cast<uint32_t>(walk_->steps_.size()),
@@ -403,7 +403,7 @@ void PtWalker::Compile() {
                                   .version = ++versions_[slot]});
 }
 
-void PtWalker::SystemCall() {
+void PtInterpreter::SystemCall() {
   const PtAction action = block().action;
   step().flags |= PtStep::kBreakAfter;
   tsc_ += 100 + Random(kKernelTicksMax);
@@ -418,7 +418,7 @@ void PtWalker::SystemCall() {
   step().next = AddressOf(thread_->place);
 }
 
-void PtWalker::FinishSystemCall(PtAction action) {
+void PtInterpreter::FinishSystemCall(PtAction action) {
   if (action == PtAction::kCompile) Compile();
   if (action == PtAction::kSignalReturn) {
     CHECK(frames().back().kind == Frame::Kind::kSignal);
@@ -426,7 +426,7 @@ void PtWalker::FinishSystemCall(PtAction action) {
   }
 }
 
-void PtWalker::EnterKernel(uint32_t function) {
+void PtInterpreter::EnterKernel(uint32_t function) {
   const uint32_t callers = PathHere(AddressOf(thread_->place));
   frames().push_back(
       {.kind = Frame::Kind::kKernel, .resume = thread_->place, .caller = thread_->activation});
@@ -435,7 +435,7 @@ void PtWalker::EnterKernel(uint32_t function) {
   thread_->place = {program_.functions()[function].first_block, 0};
 }
 
-void PtWalker::SystemReturn() {
+void PtInterpreter::SystemReturn() {
   CHECK(frames().back().kind == Frame::Kind::kKernel);
   Pop();
   thread_->in_kernel = false;
@@ -444,7 +444,7 @@ void PtWalker::SystemReturn() {
 }
 
 // The interrupted function and the one that the handler returns to stand below the handler.
-void PtWalker::DeliverSignal() {
+void PtInterpreter::DeliverSignal() {
   const Activation interrupted = thread_->activation;
   const uint32_t below = PathHere(AddressOf(thread_->place));
   const Place restorer = {program_.functions()[program_.restorer()].first_block, 0};
