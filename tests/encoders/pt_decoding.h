@@ -21,6 +21,7 @@ struct PtDecoding {
     FlowTrust trust = FlowTrust::kVerified;
     uint32_t reasons = 0;
     std::vector<uint64_t> addresses;
+    bool operator==(const Segment&) const = default;
   };
   std::vector<Segment> segments;
   PtStatistics statistics;

@@ -12,84 +12,23 @@
 #include "tests/encoders/pt_oracle.h"
 #include "tests/encoders/pt_perf_data.h"
 #include "tests/encoders/pt_truth.h"
+#include "tests/encoders/pt_variety.h"
 
 namespace ptarmigan {
 namespace {
 
-// Of a seed: settings that together reach everything.
-PtProgramOptions ProgramOf(uint64_t seed) {
-  PtProgramOptions options;
-  options.seed = seed;
-  options.functions = 4 + seed % 13;
-  options.is_64_bit = seed % 7 != 3;
-  options.kernel = options.is_64_bit && seed % 5 == 0;
-  return options;
-}
-
-PtWalkOptions WalkOf(const PtProgramOptions& program) {
-  PtWalkOptions options;
-  options.seed = program.seed * 3 + 1;
-  options.steps = 3000;
-  options.threads = program.kernel ? 1 : 1 + program.seed % 3;
-  options.cpus = 1 + program.seed % 2;
-  options.signals_apart = program.seed % 3 == 0 ? 0 : 300;
-  options.interrupts_apart = program.seed % 4 == 0 ? 0 : 200;
-  return options;
-}
-
-PtTraceSettings SettingsOf(uint64_t seed, const PtProgramOptions& program) {
-  PtTraceSettings settings;
-  settings.seed = seed;
-  settings.return_compression = seed % 2 == 0;
-  settings.tsc = seed % 11 != 1;
-  settings.mtc = settings.tsc && seed % 5 != 1;
-  settings.cyc = seed % 3 == 1;
-  settings.cyc_threshold = seed % 6 == 1 ? 8 : 0;
-  settings.frequency_changes = seed % 4 == 2;
-  settings.psb_bytes = seed % 9 == 0 ? 0 : 128 << seed % 3;
-  settings.long_tnt = seed % 5 == 2;
-  settings.padding = seed % 4 == 1;
-  settings.vary_compression = seed % 3 == 0;
-  settings.ptwrite = seed % 3 == 2;
-  settings.transactions = seed % 7 == 5;
-  settings.paging = seed % 5 == 3;
-  settings.power = seed % 6 == 2;
-  settings.event_trace = seed % 8 == 3;
-  settings.triggers = seed % 8 == 5;
-  settings.kernel = program.kernel && seed % 2 == 0;
-  settings.overflows_apart = seed % 4 == 3 ? 400 : 0;
-  settings.lost_max = 300;
-  settings.restarts_apart = seed % 10 == 4 ? 500 : 0;
-  settings.stop_at_end = seed % 13 == 5;
-  return settings;
-}
-
-// Where two lists part, with some context.
-std::string FirstDifference(const std::vector<uint64_t>& expected,
-                            const std::vector<uint64_t>& decoded) {
-  const auto [e, d] =
-      std::mismatch(expected.begin(), expected.end(), decoded.begin(), decoded.end());
-  if (e == expected.end() && d == decoded.end()) return "";
-  std::string text = StrFormat("{} expected, {} decoded; they part at {}:", expected.size(),
-                               decoded.size(), e - expected.begin());
-  for (auto at = e; at != expected.end() && at < e + 4; ++at) text += StrFormat(" {:x}", *at);
-  text += " instead of";
-  for (auto at = d; at != decoded.end() && at < d + 4; ++at) text += StrFormat(" {:x}", *at);
-  return text;
-}
-
 TEST(PtEncoder, LibiptDecodesExactlyWhatWasExecuted) {
   for (uint64_t seed = 1; seed <= 300; ++seed) {
-    const PtProgramOptions options = ProgramOf(seed);
+    const PtProgramOptions options = PtProgramOfSeed(seed);
     const PtProgram program(options);
-    const PtWalk walk(program, WalkOf(options));
+    const PtWalk walk(program, PtWalkOfSeed(options));
     for (unsigned thread = 0; thread < walk.threads(); ++thread) {
       const PtTrace trace =
-          EncodePt(walk, walk.StepsOfThread(thread), SettingsOf(seed + thread, options));
+          EncodePt(walk, walk.StepsOfThread(thread), PtSettingsOfSeed(seed + thread, options));
       const PtOracleResult decoded = DecodeByLibipt(trace.bytes, walk, trace.visible);
       SCOPED_TRACE(StrFormat("seed {}, thread {}", seed, thread));
       ASSERT_EQ(decoded.ErrorText(), "");
-      ASSERT_EQ(FirstDifference(PtAddresses(walk, trace.visible), decoded.addresses), "");
+      ASSERT_EQ(PtFirstDifference(PtAddresses(walk, trace.visible), decoded.addresses), "");
       ASSERT_EQ(decoded.overflows, trace.overflows);
     }
   }
@@ -104,9 +43,9 @@ TEST(PtEncoder, SeedsReachEveryPacketAndEveryTurnOfAProgram) {
   size_t signals = 0;
   size_t recompiled_runs = 0;
   for (uint64_t seed = 1; seed <= 100; ++seed) {
-    const PtProgramOptions options = ProgramOf(seed);
+    const PtProgramOptions options = PtProgramOfSeed(seed);
     const PtProgram program(options);
-    const PtWalk walk(program, WalkOf(options));
+    const PtWalk walk(program, PtWalkOfSeed(options));
     for (const PtStep& step : walk.steps()) {
       for (const auto flag : {PtStep::kTaken, PtStep::kBreakAfter, PtStep::kKernel,
                               PtStep::kInterrupt, PtStep::kUnwinds, PtStep::kStackSwitch}) {
@@ -122,7 +61,7 @@ TEST(PtEncoder, SeedsReachEveryPacketAndEveryTurnOfAProgram) {
     }
     code_changes += walk.code_changes().size();
     for (const PtCall& call : walk.calls()) signals += call.kind == PtCall::Kind::kSignal ? 1U : 0U;
-    const PtTrace trace = EncodePt(walk, walk.StepsOfThread(0), SettingsOf(seed, options));
+    const PtTrace trace = EncodePt(walk, walk.StepsOfThread(0), PtSettingsOfSeed(seed, options));
     for (const PtPacketPlace& packet : trace.packets) ++packets[packet.kind];
   }
   for (int kind = 0; kind <= static_cast<int>(PtPacketKind::kStop); ++kind) {
@@ -141,12 +80,12 @@ TEST(PtEncoder, SeedsReachEveryPacketAndEveryTurnOfAProgram) {
 TEST(PtEncoder, EqualOptionsGiveEqualBytes) {
   for (uint64_t seed = 1; seed <= 5; ++seed) {
     const auto record = [seed](PtPerfDataOptions::Mode mode) {
-      const PtProgramOptions options = ProgramOf(seed);
+      const PtProgramOptions options = PtProgramOfSeed(seed);
       const PtProgram program(options);
       PtPerfDataOptions recording;
       recording.mode = mode;
-      recording.trace = SettingsOf(seed, options);
-      return RecordPt(PtWalk(program, WalkOf(options)), recording);
+      recording.trace = PtSettingsOfSeed(seed, options);
+      return RecordPt(PtWalk(program, PtWalkOfSeed(options)), recording);
     };
     using Mode = PtPerfDataOptions::Mode;
     for (const Mode mode : {Mode::kPerThread, Mode::kPerCpu, Mode::kSnapshot, Mode::kSamples}) {
@@ -170,7 +109,7 @@ TEST(PtEncoder, LibiptKeepsItsStackAtReturnsThatWereNotCompressed) {
     const PtTrace trace = EncodePt(walk, walk.StepsOfThread(0), settings);
     const PtOracleResult decoded = DecodeByLibipt(trace.bytes, walk, trace.visible);
     ASSERT_EQ(decoded.ErrorText(), "") << seed;
-    ASSERT_EQ(FirstDifference(PtAddresses(walk, trace.visible), decoded.addresses), "") << seed;
+    ASSERT_EQ(PtFirstDifference(PtAddresses(walk, trace.visible), decoded.addresses), "") << seed;
     settings.reading = PtReturnReading::kEveryReturnPops;
     const PtTrace other = EncodePt(walk, walk.StepsOfThread(0), settings);
     const PtOracleResult misread = DecodeByLibipt(other.bytes, walk, other.visible);
@@ -199,7 +138,7 @@ TEST(PtEncoder, WindowsShowWhatLibiptDecodesOfThem) {
       const PtOracleResult decoded = DecodeByLibipt(
           std::string_view(trace.bytes).substr(begin, pause.offset - begin), walk, visible);
       ASSERT_EQ(decoded.ErrorText(), "") << seed;
-      ASSERT_EQ(FirstDifference(PtAddresses(walk, visible), decoded.addresses), "") << seed;
+      ASSERT_EQ(PtFirstDifference(PtAddresses(walk, visible), decoded.addresses), "") << seed;
     }
     ASSERT_EQ(window, recording.windows.size());
   }
