@@ -1,19 +1,21 @@
 #include "tests/encoders/pt_decoding.h"
 
 #include <algorithm>
-#include <map>
+#include <memory>
 
 #include "decode/instruction.h"
 #include "tests/encoders/pt_perf_data.h"
 
 namespace ptarmigan {
+namespace {
 
 // Follows a segment's path from block to block.
 class PtPathReader : public FlowSink {
  public:
-  PtPathReader(const PtWalk& walk, const ArrayCodeImage& image, PtDecoding* decoding)
+  PtPathReader(const CodeImage& image, PtDecoding* decoding)
       : image_(image),
-        instructions_(walk.program().options().is_64_bit ? Arch::kX86_64 : Arch::kX86),
+        instructions_64_(Arch::kX86_64),
+        instructions_32_(Arch::kX86),
         decoding_(*decoding) {}
 
   void OnFlowSegment(const FlowGraph& graph, const FlowSegment& segment) override {
@@ -40,17 +42,22 @@ class PtPathReader : public FlowSink {
     VirtAddr at = block.start;
     while (addresses.size() < block.instructions) {
       addresses.push_back(at.value);
-      at.value += instructions_.Decode(image_.CodeAt(at, block.epoch)).size_bytes;
+      at.value += (block.is_64_bit ? instructions_64_ : instructions_32_)
+                      .Decode(image_.CodeAt(at, block.epoch))
+                      .size_bytes;
     }
     return addresses;
   }
 
-  const ArrayCodeImage& image_;
-  InstructionDecoder instructions_;
+  const CodeImage& image_;
+  InstructionDecoder instructions_64_;
+  InstructionDecoder instructions_32_;
   PtDecoding& decoding_;
   std::vector<std::vector<uint64_t>> addresses_;  // of blocks
   uint64_t last_number_ = 0;
 };
+
+}  // namespace
 
 std::vector<uint64_t> PtDecoding::Addresses() const {
   std::vector<uint64_t> all;
@@ -60,8 +67,7 @@ std::vector<uint64_t> PtDecoding::Addresses() const {
   return all;
 }
 
-PtWalkDecoder::PtWalkDecoder(const PtWalk& walk, const PtTraceSettings& settings, size_t threads)
-    : walk_(walk), threads_(threads) {
+PtWalkImage::PtWalkImage(const PtWalk& walk, const PtTraceSettings& settings) {
   config_.cpu_is_intel = true;
   config_.cpu_family = 6;
   config_.cpu_model = 143;
@@ -94,35 +100,23 @@ PtWalkDecoder::PtWalkDecoder(const PtWalk& walk, const PtTraceSettings& settings
   }
 }
 
-Result<PtDecoding> PtWalkDecoder::Decode(std::string_view trace) const {
-  PtOptions options;
-  options.threads = threads_;
-  options.want_path = true;
-  TRY_ASSIGN(const std::unique_ptr<PtDecoder> decoder, PtDecoder::Create(config_, options));
-  PtDecoding decoding;
-  PtPathReader reader(walk_, image_, &decoding);
-  TRY(decoder->Decode({.bytes = AsBytes(trace), .occupants = {{.image = &image_}}, .breaks = {}},
-                      reader));
-  decoding.statistics = decoder->statistics();
-  return decoding;
+Result<PtDecoding> PtWalkImage::Decode(std::string_view trace, size_t threads) const {
+  return DecodePt(config_,
+                  {.bytes = AsBytes(trace), .occupants = {{.image = &image_}}, .breaks = {}},
+                  image_, threads);
 }
 
-PtSegmentTruth TruthOfSegment(const PtWalk& walk, const PtTrace& trace,
-                              const PtSegmentRange& range) {
-  const auto at = [&trace](uint64_t offset) {
-    return std::find_if(trace.syncs.begin(), trace.syncs.end(),
-                        [offset](const PtTrace::Sync& sync) { return sync.offset == offset; });
-  };
-  const auto begin = at(range.begin_offset);
-  if (begin == trace.syncs.end()) return {};
-  const auto end = at(range.end_offset);
-  if (end == trace.syncs.end() && range.end_offset != trace.bytes.size()) return {};
-  const size_t last = end == trace.syncs.end() ? trace.visible.size() : end->visible;
-  PtSegmentTruth truth{.known = true, .addresses = {}};
-  for (size_t i = begin->visible; i < last; ++i) {
-    truth.addresses.push_back(walk.AddressOf(walk.steps()[trace.visible[i]]));
-  }
-  return truth;
+Result<PtDecoding> DecodePt(const PtConfig& config, const PtStream& stream, const CodeImage& image,
+                            size_t threads) {
+  PtOptions options;
+  options.threads = threads;
+  options.want_path = true;
+  TRY_ASSIGN(const std::unique_ptr<PtDecoder> decoder, PtDecoder::Create(config, options));
+  PtDecoding decoding;
+  PtPathReader reader(image, &decoding);
+  TRY(decoder->Decode(stream, reader));
+  decoding.statistics = decoder->statistics();
+  return decoding;
 }
 
 }  // namespace ptarmigan

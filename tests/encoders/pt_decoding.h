@@ -29,32 +29,23 @@ struct PtDecoding {
   std::vector<uint64_t> Addresses() const;
 };
 
-// Decodes traces of one walk.
-class PtWalkDecoder {
- public:
-  PtWalkDecoder(const PtWalk& walk, const PtTraceSettings& settings, size_t threads = 1);
+// One trace on one image, with paths. kUnsupported without libipt.
+Result<PtDecoding> DecodePt(const PtConfig& config, const PtStream& stream, const CodeImage& image,
+                            size_t threads = 1);
 
-  // kUnsupported without libipt.
-  Result<PtDecoding> Decode(std::string_view trace) const;
+// The code of a walk, by time, and how its traces were set up.
+class PtWalkImage {
+ public:
+  // Keeps references to the walk's code.
+  PtWalkImage(const PtWalk& walk, const PtTraceSettings& settings);
+
+  const PtConfig& config() const { return config_; }
+  const ArrayCodeImage& image() const { return image_; }
+  Result<PtDecoding> Decode(std::string_view trace, size_t threads = 1) const;
 
  private:
-  const PtWalk& walk_;
   PtConfig config_;
-  size_t threads_;
   ArrayCodeImage image_;
 };
-
-// The truth between two offsets at which PSBs stand (or the trace begins or ends): the steps' addresses. Empty, and
-// `known` false, if there is no PSB at `begin`.
-struct PtSegmentTruth {
-  bool known = false;
-  std::vector<uint64_t> addresses;
-};
-struct PtSegmentRange {
-  uint64_t begin_offset = 0;
-  uint64_t end_offset = 0;
-};
-PtSegmentTruth TruthOfSegment(const PtWalk& walk, const PtTrace& trace,
-                              const PtSegmentRange& range);
 
 }  // namespace ptarmigan

@@ -21,7 +21,7 @@ TEST(PtDecoderOnRandomPrograms, DecodesExactlyWhatWasExecuted) {
     for (unsigned thread = 0; thread < walk.threads(); ++thread) {
       const PtTrace trace = EncodePt(walk, walk.StepsOfThread(thread), settings);
       SCOPED_TRACE(StrFormat("seed {}, thread {}", seed, thread));
-      const Result<PtDecoding> decoding = PtWalkDecoder(walk, settings).Decode(trace.bytes);
+      const Result<PtDecoding> decoding = PtWalkImage(walk, settings).Decode(trace.bytes);
       if (!decoding) GTEST_SKIP() << decoding.error().message;
       EXPECT_EQ(PtFirstDifference(PtAddresses(walk, trace.visible), decoding->Addresses()), "");
       EXPECT_EQ(decoding->statistics.bytes.Sum(), trace.bytes.size());
@@ -38,11 +38,10 @@ TEST(PtDecoderOnRandomPrograms, SeveralThreadsSeeTheSame) {
     const PtWalk walk(program, PtWalkOfSeed(options));
     const PtTraceSettings settings = PtSettingsOfSeed(seed, options);
     const PtTrace trace = EncodePt(walk, walk.StepsOfThread(0), settings);
-    const Result<PtDecoding> alone = PtWalkDecoder(walk, settings).Decode(trace.bytes);
+    const Result<PtDecoding> alone = PtWalkImage(walk, settings).Decode(trace.bytes);
     if (!alone) GTEST_SKIP() << alone.error().message;
     for (const size_t threads : {2U, 4U, 8U}) {
-      const Result<PtDecoding> together =
-          PtWalkDecoder(walk, settings, threads).Decode(trace.bytes);
+      const Result<PtDecoding> together = PtWalkImage(walk, settings).Decode(trace.bytes, threads);
       ASSERT_TRUE(together.has_value());
       ASSERT_EQ(together->segments, alone->segments) << seed << " with " << threads;
     }
@@ -56,7 +55,7 @@ TEST(PtDecoderOnRandomPrograms, ATraceMayEndAnywhere) {
   const PtTraceSettings settings{.cyc = true, .psb_bytes = 256};
   const PtTrace trace = EncodePt(walk, walk.StepsOfThread(0), settings);
   const std::vector<uint64_t> truth = PtAddresses(walk, trace.visible);
-  const PtWalkDecoder decoder(walk, settings);
+  const PtWalkImage decoder(walk, settings);
   for (size_t end = 0; end <= trace.bytes.size(); ++end) {
     const Result<PtDecoding> decoding =
         decoder.Decode(std::string_view(trace.bytes).substr(0, end));

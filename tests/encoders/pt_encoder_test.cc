@@ -101,7 +101,7 @@ TEST(PtEncoder, EqualOptionsGiveEqualBytes) {
 // What libipt does with returns that were not compressed is one of two readings.
 TEST(PtEncoder, LibiptKeepsItsStackAtReturnsThatWereNotCompressed) {
   uint64_t wrong_by_the_other_reading = 0;
-  for (uint64_t seed = 1; seed <= 40; ++seed) {
+  for (uint64_t seed = 1; seed <= 150; ++seed) {
     const PtProgram program({.seed = seed, .system_calls = false, .jit_slots = 0});
     const PtWalk walk(program, {.seed = seed, .steps = 4000});
     PtTraceSettings settings;

@@ -13,20 +13,13 @@ namespace ptarmigan {
 namespace {
 
 struct Decoding {
-  const PtWalk& walk;
-  const std::vector<uint32_t>& visible;
+  const PtCodeReader& code;
   PtOracleResult result;
-
-  // The step that is decoded next, as far as the decoder is right.
-  uint32_t Step() const {
-    if (visible.empty()) return 0;
-    return visible[std::min(result.addresses.size(), visible.size() - 1)];
-  }
 };
 
 int ReadCode(uint8_t* buffer, size_t size, const pt_asid* /*asid*/, uint64_t ip, void* decoding) {
   const auto* self = static_cast<const Decoding*>(decoding);
-  const std::string_view code = self->walk.CodeAt(ip, self->Step()).substr(0, size);
+  const std::string_view code = self->code(ip, self->result.addresses.size()).substr(0, size);
   if (code.empty()) return -pte_nomap;
   std::memcpy(buffer, code.data(), code.size());
   return static_cast<int>(code.size());
@@ -99,7 +92,15 @@ std::string PtOracleResult::ErrorText() const {
 
 PtOracleResult DecodeByLibipt(std::string_view trace, const PtWalk& walk,
                               const std::vector<uint32_t>& visible) {
-  Decoding decoding{.walk = walk, .visible = visible, .result = {}};
+  return DecodeByLibipt(trace, [&](uint64_t address, size_t decoded) {
+    // The step that is decoded next, as far as the decoder is right.
+    const uint32_t step = visible.empty() ? 0 : visible[std::min(decoded, visible.size() - 1)];
+    return walk.CodeAt(address, step);
+  });
+}
+
+PtOracleResult DecodeByLibipt(std::string_view trace, const PtCodeReader& code) {
+  Decoding decoding{.code = code, .result = {}};
   std::string copy(trace);
   pt_config config;
   pt_config_init(&config);

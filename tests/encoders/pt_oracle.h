@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,6 +28,10 @@ struct PtOracleResult {
 
   std::string ErrorText() const;  // of the first; empty if there is none
 };
+
+// The code at an address when so many instructions were decoded; empty where there is none.
+using PtCodeReader = std::function<std::string_view(uint64_t address, size_t decoded)>;
+PtOracleResult DecodeByLibipt(std::string_view trace, const PtCodeReader& code);
 
 // `visible`: steps of the walk, by which the code is chosen where it changes with time.
 PtOracleResult DecodeByLibipt(std::string_view trace, const PtWalk& walk,

@@ -19,8 +19,17 @@
 
 namespace ptarmigan {
 
+// What functions are made of.
+enum class PtMix : uint8_t {
+  kEverything,  // what is hard to decode as often as what is easy
+  // As compiled programs have it: few jump tables, biased branches, and hardly an arm of a branch without calls or
+  // further branches in it.
+  kOrdinary,
+};
+
 struct PtProgramOptions {
   uint64_t seed = 1;
+  PtMix mix = PtMix::kEverything;
   size_t functions = 12;  // of the program; a third as many in the library
   size_t statements = 4;  // of a function, about
   bool is_64_bit = true;

@@ -122,7 +122,10 @@ uint32_t PtProgramBuilder::Callee() {
 
 void PtProgramBuilder::If(unsigned nesting) {
   const uint32_t condition = Add(X86Flow::kConditional);
-  blocks()[condition].bias_percent = static_cast<uint8_t>(Random(101));
+  const bool ordinary = options_.mix == PtMix::kOrdinary;
+  const auto bias = static_cast<uint8_t>(ordinary && Chance(70) ? Random(10) : Random(101));
+  blocks()[condition].bias_percent =
+      static_cast<uint8_t>(ordinary && Chance(50) ? 100 - bias : bias);
   Body(nesting - 1);
   if (Chance(50)) {
     const uint32_t over = Add(X86Flow::kJump);
@@ -237,7 +240,31 @@ void PtProgramBuilder::Special() {
   }
 }
 
+void PtProgramBuilder::OrdinaryStatement(unsigned nesting) {
+  const uint64_t kind = Random(100);
+  const bool in_kernel = program_->functions_[function_].region == PtRegion::kKernel;
+  if (kind < 38 && nesting > 0) {
+    If(nesting);
+  } else if (kind < 48 && nesting > 0) {
+    Loop(nesting);
+  } else if (kind < 50 && nesting > 0) {
+    Switch(nesting);
+  } else if (kind < 85 || in_kernel) {
+    Call();
+  } else if (kind < 92) {
+    IndirectCall();
+  } else if (kind < 94 && options_.system_calls) {
+    Add(X86Flow::kSyscall);
+  } else {
+    Special();
+  }
+}
+
 void PtProgramBuilder::Statement(unsigned nesting) {
+  if (options_.mix == PtMix::kOrdinary) {
+    OrdinaryStatement(nesting);
+    return;
+  }
   const uint64_t kind = Random(100);
   const bool in_kernel = program_->functions_[function_].region == PtRegion::kKernel;
   if (kind < 25 && nesting > 0) {
@@ -265,6 +292,10 @@ void PtProgramBuilder::Body(unsigned nesting) {
 
 void PtProgramBuilder::End(Ending ending) {
   if (ending == Ending::kForEver) {
+    // Every round sends a packet: how often a loop without any ran cannot be known.
+    const uint32_t branch = Add(X86Flow::kConditional);
+    Add(X86Flow::kNext);
+    blocks()[branch].targets = {next_block()};
     const uint32_t jump = Add(X86Flow::kJump);
     blocks()[jump].targets = {program_->functions_[function_].first_block};
   } else {

@@ -43,6 +43,7 @@ class PtProgramBuilder {
 
   void Body(unsigned nesting);
   void Statement(unsigned nesting);
+  void OrdinaryStatement(unsigned nesting);
   void If(unsigned nesting);
   void Loop(unsigned nesting);
   void Switch(unsigned nesting);
