@@ -23,9 +23,7 @@ class Flipper {
       : subject_(subject),
         epoch_(subject.image->Epochs() - 1),
         instructions_(Arch::kX86_64),
-        clean_(std::move(clean)),
-        truth_(ByLibipt(subject.bytes).addresses),
-        odd_in_truth_(OdditiesOf(truth_)) {}
+        clean_(std::move(clean)) {}
 
   Result<PtFlips> Flip(uint64_t seed, size_t count) {
     std::mt19937_64 random(seed);
@@ -51,8 +49,6 @@ class Flipper {
   size_t epoch_;
   InstructionDecoder instructions_;
   PtDecoding clean_;
-  std::vector<uint64_t> truth_;
-  Oddities odd_in_truth_;
   PtFlips flips_;
 };
 
@@ -62,11 +58,6 @@ Oddities Flipper::OdditiesOf(const std::vector<uint64_t>& addresses) const {
   std::vector<uint64_t> stack;
   for (size_t i = 0; i + 1 < addresses.size(); ++i) {
     const uint64_t next = addresses[i + 1];
-    // Most go on to the next.
-    if (next > addresses[i] && next - addresses[i] <= kInstructionBytesMax &&
-        subject_.image->CodeAt({addresses[i]}, epoch_).empty()) {
-      continue;
-    }
     const Instruction instruction =
         instructions_.Decode(subject_.image->CodeAt({addresses[i]}, epoch_));
     const uint64_t behind = addresses[i] + instruction.size_bytes;
@@ -127,11 +118,22 @@ void Flipper::Judge(const PtDecoding& decoding, uint64_t offset, bool silent) {
   }
 }
 
+// libipt sees the segment with the bit and the next one: a wrong bit reaches no further than the next PSB, or if it is in
+// that, the one behind it.
 Status Flipper::FlipOne(uint64_t offset, unsigned bit) {
   std::string damaged = subject_.bytes;
   damaged[offset] = static_cast<char>(damaged[offset] ^ (1 << bit));
-  const PtOracleResult oracle = ByLibipt(damaged);
-  const bool silent = oracle.errors.empty() && oracle.addresses != truth_;
+  auto segment = std::find_if(
+      clean_.segments.begin(), clean_.segments.end(),
+      [offset](const PtDecoding::Segment& clean) { return offset < clean.end_offset; });
+  if (segment == clean_.segments.end()) segment = std::prev(clean_.segments.end());
+  const uint64_t begin = segment->begin_offset;
+  const uint64_t end =
+      segment + 1 == clean_.segments.end() ? segment->end_offset : (segment + 1)->end_offset;
+  const auto slice = [&](std::string_view trace) { return trace.substr(begin, end - begin); };
+  const std::vector<uint64_t> truth = ByLibipt(slice(subject_.bytes)).addresses;
+  const PtOracleResult oracle = ByLibipt(slice(damaged));
+  const bool silent = oracle.errors.empty() && oracle.addresses != truth;
   ++flips_.flips;
   flips_.errors += oracle.errors.empty() ? 0U : 1U;
   flips_.harmless += oracle.errors.empty() && !silent ? 1U : 0U;
@@ -141,7 +143,7 @@ Status Flipper::FlipOne(uint64_t offset, unsigned bit) {
                       {.bytes = AsBytes(damaged), .occupants = subject_.occupants, .breaks = {}},
                       *subject_.image));
   Judge(decoding, offset, silent);
-  if (silent && OdditiesOf(oracle.addresses) == odd_in_truth_) ++flips_.silent_unseeable;
+  if (silent && OdditiesOf(oracle.addresses) == OdditiesOf(truth)) ++flips_.silent_unseeable;
   return {};
 }
 
