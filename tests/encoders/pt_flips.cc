@@ -118,7 +118,7 @@ void Flipper::Judge(const PtDecoding& decoding, uint64_t offset, bool silent) {
   }
 }
 
-// libipt sees the segment with the bit and the next one: a wrong bit reaches no further than the next PSB, or if it is in
+// libipt sees the segment with the bit and two more: a wrong bit reaches no further than the next PSB, or if it is in
 // that, the one behind it.
 Status Flipper::FlipOne(uint64_t offset, unsigned bit) {
   std::string damaged = subject_.bytes;
@@ -128,8 +128,8 @@ Status Flipper::FlipOne(uint64_t offset, unsigned bit) {
       [offset](const PtDecoding::Segment& clean) { return offset < clean.end_offset; });
   if (segment == clean_.segments.end()) segment = std::prev(clean_.segments.end());
   const uint64_t begin = segment->begin_offset;
-  const uint64_t end =
-      segment + 1 == clean_.segments.end() ? segment->end_offset : (segment + 1)->end_offset;
+  const auto after = std::min<ptrdiff_t>(2, clean_.segments.end() - segment - 1);
+  const uint64_t end = (segment + after)->end_offset;
   const auto slice = [&](std::string_view trace) { return trace.substr(begin, end - begin); };
   const std::vector<uint64_t> truth = ByLibipt(slice(subject_.bytes)).addresses;
   const PtOracleResult oracle = ByLibipt(slice(damaged));
