@@ -240,12 +240,14 @@ BranchProgram::Taken BranchProgram::Step() {
     taken.cycles = Random(50) == 0 ? kCyclesMax : 1 + static_cast<uint32_t>(Random(40));
     taken.mispredicted = Random(5) == 0;
     if (block.kind == Kind::kReturn || (is_call && calls_.size() >= kCallDepthMax)) {
-      // Where the stack is empty or full the program goes back to its start, as if by a return or a call.
+      // Where the stack is empty or full the program goes on with the function behind this one, as if by a return or a
+      // call, so that it comes to all of them and not only to the few that its start leads to.
       size_t next = 0;
       if (block.kind == Kind::kReturn && !calls_.empty()) {
         next = calls_.back().first;
         calls_.pop_back();
-      } else if (is_call) {
+      } else {
+        next = function_blocks_[(block.function + 1) % options_.functions].front();
         calls_.clear();
       }
       taken.type = block.kind == Kind::kReturn ? kTypeReturn : kTypeCall;
