@@ -105,6 +105,13 @@ void MappedFile::DropPrefix(size_t size_bytes) const {
   if (whole_pages > 0) ::madvise(const_cast<std::byte*>(data_), whole_pages, MADV_DONTNEED);
 }
 
+void MappedFile::Populate(Bytes part) {
+  const auto begin = reinterpret_cast<uintptr_t>(part.data()) / PageSizeBytes() * PageSizeBytes();
+  const auto end = reinterpret_cast<uintptr_t>(part.data() + part.size());
+  // Linux 5.14; where it fails the pages come one fault after the other, as ever.
+  if (end > begin) ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_POPULATE_READ);
+}
+
 Status WriteAll(int fd, Bytes bytes, const std::string& name) {
   while (!bytes.empty()) {
     const ssize_t count = ::write(fd, bytes.data(), bytes.size());

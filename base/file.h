@@ -75,6 +75,8 @@ class MappedFile {
   // Tells the kernel that [0, size_bytes) will not be read again soon, so that it no longer counts
   // as resident memory; reading it again is still correct.
   void DropPrefix(size_t size_bytes) const;
+  // Asks for the memory of `part`, which lies in a mapped file and is about to be read, at once instead of page by page.
+  static void Populate(Bytes part);
 
  private:
   MappedFile(const std::byte* data, size_t size) : data_(data), size_(size) {}

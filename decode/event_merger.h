@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "base/byte_cursor.h"
+#include "base/large_pages.h"
 
 namespace ptarmigan {
 
@@ -50,7 +51,7 @@ class EventMerger {
   uint64_t newest_ns() const { return newest_ns_; }
   // Records that came after a newer one had been released.
   uint64_t late() const { return late_; }
-  // The references that wait, in no useful order.
+  // The references that wait, in the order in which they were added.
   std::span<const Reference> waiting() const { return waiting_; }
 
   // Each of these returns what is released, in order, valid until the next call of any of them.
@@ -63,9 +64,9 @@ class EventMerger {
   void SortReleased();
 
   size_t records_max_;
-  std::vector<Reference> waiting_;
-  std::vector<Reference> released_;
-  std::vector<Reference> scratch_;
+  LargeVector<Reference> waiting_;
+  LargeVector<Reference> released_;
+  LargeVector<Reference> scratch_;
   std::vector<size_t> run_ends_;
   uint64_t newest_ns_ = 0;
   uint64_t previous_round_ns_ = 0;

@@ -119,11 +119,11 @@ void RecordStream::Finish() {
 }
 
 const std::byte* RecordStream::FirstWaiting(const std::byte* begin, const std::byte* end) const {
-  const std::byte* first = end;
+  // Those of one file wait in the order in which they lie there.
   for (const EventMerger::Reference& reference : merger_.waiting()) {
-    if (reference.data >= begin && reference.data < first) first = reference.data;
+    if (reference.data >= begin && reference.data < end) return reference.data;
   }
-  return first;
+  return end;
 }
 
 const LossLedger& RecordStream::losses() {

@@ -14,15 +14,21 @@ constexpr uint64_t kPollBytes = uint64_t{1} << 20;
 constexpr uint64_t kDropBytes = uint64_t{8} << 20;
 constexpr size_t kResyncWindowBytes = size_t{256} << 10;
 
-// Headers are read long before bodies, each a cache miss of its own: the lines of a few records ahead are asked for.
+// Headers are read long before bodies, each a cache miss of its own: those of a few records ahead are asked for. Where they
+// stand is a guess: records that follow each other are mostly of one size.
 constexpr size_t kPrefetchDistanceBytes = 2048;
+constexpr size_t kPrefetchRecords = 4;
 constexpr size_t kPrefetchBytes = 256;
+constexpr size_t kPrefetchHeaderBytes = 128;  // of large records: with the time of a sample
 constexpr size_t kCacheLineBytes = 64;
 
-void Prefetch(Bytes window) {
-  if (window.size() < kPrefetchDistanceBytes + kPrefetchBytes) return;
-  for (size_t line = 0; line < kPrefetchBytes; line += kCacheLineBytes) {
-    __builtin_prefetch(window.data() + kPrefetchDistanceBytes + line);
+void Prefetch(Bytes window, uint64_t record_bytes) {
+  const size_t distance =
+      std::max(kPrefetchDistanceBytes, static_cast<size_t>(record_bytes) * kPrefetchRecords);
+  if (window.size() < distance + kPrefetchBytes) return;
+  const size_t bytes = record_bytes < kPrefetchBytes ? kPrefetchBytes : kPrefetchHeaderBytes;
+  for (size_t line = 0; line < bytes; line += kCacheLineBytes) {
+    __builtin_prefetch(window.data() + distance + line);
   }
 }
 
@@ -69,7 +75,13 @@ Result<PollOutcome> PerfDataSource::Poll(EventSink& sink) {
     finished_ = true;
     return PollOutcome::kEnd;
   }
-  const uint64_t stop = reader->feed->position() + kPollBytes;
+  const uint64_t start = reader->feed->position();
+  const uint64_t stop = start + kPollBytes;
+  if (reader->file >= 0 && start < reader->data.size()) {
+    // (The last record may reach beyond, and costs its page faults.)
+    const Bytes rest = reader->data.subspan(static_cast<size_t>(start));
+    MappedFile::Populate(rest.first(std::min<size_t>(rest.size(), kPollBytes)));
+  }
   while (reader->feed->position() < stop) {
     if (ReadRecord(reader, sink)) continue;
     reader->ended = true;
@@ -116,8 +128,8 @@ bool PerfDataSource::ReadRecord(Reader* reader, EventSink& sink) {
     feed.Consume(window.size());
     return false;
   }
-  Prefetch(window);
   const RecordHeader header = ReadRecordHeader(window, description_.byte_order);
+  Prefetch(window, header.size_bytes);
   if (header.size_bytes < kRecordHeaderBytes) {
     Resynchronise(reader, header);
     return true;
