@@ -82,7 +82,7 @@ Status PrintMemory(const ReportOptions& options, const Profile& profile,
 }
 
 Status PrintBranches(const ReportOptions& options, const Profile& profile,
-                     const RenderOptions& render) {
+                     const EntityTable& entities, const RenderOptions& render) {
   if (profile.summary.branches.empty()) {
     return Error{
         ErrorCode::kInvalidInput,
@@ -90,8 +90,9 @@ Status PrintBranches(const ReportOptions& options, const Profile& profile,
         "(perf record -b)"};
   }
   const size_t rows_default = options.json ? SIZE_MAX : kBranchRowsText;
+  TRY_ASSIGN(const LocationFilter filter, LocationFilter::Make(profile, entities, options.filter));
   const BranchReport report =
-      MakeBranchReport(profile, options.limit > 0 ? options.limit : rows_default);
+      MakeBranchReport(profile, options.limit > 0 ? options.limit : rows_default, &filter);
   return WriteStandardOutput(options.json ? RenderBranchesJson(profile, report)
                                           : RenderBranchesText(profile, report, render));
 }
@@ -109,7 +110,7 @@ Status Report(const ReportOptions& options) {
   } else if (options.view == "memory") {
     TRY(PrintMemory(options, profile, entities, render));
   } else if (options.view == "branches") {
-    TRY(PrintBranches(options, profile, render));
+    TRY(PrintBranches(options, profile, entities, render));
   } else if (options.view == "quality") {
     TRY(WriteStandardOutput(options.json ? RenderQualityJson(profile)
                                          : RenderQualityText(profile, render)));

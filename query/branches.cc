@@ -1,6 +1,7 @@
 #include "query/branches.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <tuple>
 
@@ -60,11 +61,18 @@ Interval WilsonInterval(uint64_t hits, uint64_t trials) {
   return {std::max(0.0, centre - half), std::min(1.0, centre + half)};
 }
 
-BranchReport MakeBranchReport(const Profile& profile, size_t rows_max) {
+BranchReport MakeBranchReport(const Profile& profile, size_t rows_max,
+                              const LocationFilter* filter) {
   const BranchSummary& summary = profile.summary.branches;
   const Places places(profile);
+  const auto is_chosen = [&](LocationId first, LocationId second) {
+    return filter == nullptr || filter->Keeps(std::array{first, second});
+  };
   BranchReport report;
+  report.edges.reserve(summary.edges.size());
+  report.blocks.reserve(summary.blocks.size());
   for (const BranchSummary::Edge& edge : summary.edges) {
+    if (!is_chosen(edge.from, edge.to)) continue;
     report.branches += edge.count;
     report.mispredicted += edge.mispredicted;
     report.predicted += edge.predicted;
@@ -75,6 +83,7 @@ BranchReport MakeBranchReport(const Profile& profile, size_t rows_max) {
          .mispredict_rate = WilsonInterval(edge.mispredicted, edge.mispredicted + edge.predicted)});
   }
   for (const BranchSummary::Block& block : summary.blocks) {
+    if (!is_chosen(block.start, block.end)) continue;
     BlockRow row;
     row.start = places.Of(block.start);
     row.end = places.Of(block.end);

@@ -12,6 +12,7 @@
 
 #include "model/branch_summary.h"
 #include "model/profile.h"
+#include "query/entities.h"
 
 namespace ptarmigan {
 
@@ -55,13 +56,14 @@ struct BranchReport {
   std::vector<BlockRow> blocks;  // the same
   size_t edges_cut = 0;          // what the limit left out
   size_t blocks_cut = 0;
-  // Of all edges.
+  // Of all edges that the filter keeps.
   uint64_t branches = 0;
   uint64_t mispredicted = 0;
   uint64_t predicted = 0;
 };
 
-// At most `rows_max` edges and as many blocks.
-BranchReport MakeBranchReport(const Profile& profile, size_t rows_max);
+// At most `rows_max` edges and as many blocks. With a `filter` only of those edges and blocks whose two places it keeps.
+BranchReport MakeBranchReport(const Profile& profile, size_t rows_max,
+                              const LocationFilter* filter = nullptr);
 
 }  // namespace ptarmigan

@@ -79,28 +79,43 @@ EntityTable::EntityTable(const Profile& profile) {
   begin_.push_back(of_locations_.size());
 }
 
+Result<LocationFilter> LocationFilter::Make(const Profile& profile, const EntityTable& entities,
+                                            const SampleFilter& filter) {
+  const auto match = [&](const std::string& pattern) -> Result<std::vector<bool>> {
+    std::vector<bool> matches(profile.locations.size());
+    if (pattern.empty()) return matches;
+    TRY_ASSIGN(const std::vector<bool> of_entities, MatchEntities(entities, pattern));
+    for (LocationId location = 0; location < matches.size(); ++location) {
+      for (const EntityId entity : entities.OfLocation(location)) {
+        if (of_entities[entity]) matches[location] = true;
+      }
+    }
+    return matches;
+  };
+  LocationFilter made;
+  made.has_focus_ = !filter.focus.empty();
+  TRY_ASSIGN(made.is_focused_, match(filter.focus));
+  TRY_ASSIGN(made.is_ignored_, match(filter.ignore));
+  return made;
+}
+
+bool LocationFilter::Keeps(std::span<const LocationId> locations) const {
+  bool any_focused = !has_focus_;
+  for (const LocationId location : locations) {
+    if (location == kNoId) continue;
+    if (is_ignored_[location]) return false;
+    any_focused = any_focused || is_focused_[location];
+  }
+  return any_focused;
+}
+
 Result<std::vector<bool>> SelectSamples(const Profile& profile, const EntityTable& entities,
                                         const SampleFilter& filter) {
-  std::vector<bool> focused(entities.entities().size(), true);
-  std::vector<bool> ignored(entities.entities().size(), false);
-  if (!filter.focus.empty()) {
-    TRY_ASSIGN(focused, MatchEntities(entities, filter.focus));
-  }
-  if (!filter.ignore.empty()) {
-    TRY_ASSIGN(ignored, MatchEntities(entities, filter.ignore));
-  }
+  TRY_ASSIGN(const LocationFilter locations, LocationFilter::Make(profile, entities, filter));
   // Decided once per stack.
   std::vector<bool> keep_stack(profile.stacks.size());
   for (StackId stack = 0; stack < profile.stacks.size(); ++stack) {
-    bool any_focused = filter.focus.empty();
-    bool any_ignored = false;
-    for (const LocationId location : profile.Stack(stack)) {
-      for (const EntityId entity : entities.OfLocation(location)) {
-        any_focused = any_focused || focused[entity];
-        any_ignored = any_ignored || ignored[entity];
-      }
-    }
-    keep_stack[stack] = any_focused && !any_ignored;
+    keep_stack[stack] = locations.Keeps(profile.Stack(stack));
   }
   std::vector<bool> keep(profile.samples.size());
   for (size_t i = 0; i < keep.size(); ++i) keep[i] = keep_stack[profile.samples[i].stack];

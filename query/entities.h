@@ -53,6 +53,23 @@ struct SampleFilter {
   std::string ignore;  // no frame matches
 };
 
+// A SampleFilter's expressions, looked up per location.
+class LocationFilter {
+ public:
+  // kInvalidInput with RE2's sentence for a bad expression.
+  static Result<LocationFilter> Make(const Profile& profile, const EntityTable& entities,
+                                     const SampleFilter& filter);
+
+  // Whether what consists of these locations (kNoId: not known) is to be shown.
+  bool Keeps(std::span<const LocationId> locations) const;
+
+ private:
+  bool has_focus_ = false;
+  // By location.
+  std::vector<bool> is_focused_;
+  std::vector<bool> is_ignored_;
+};
+
 // Per sample of the profile: kept or not. kInvalidInput with RE2's sentence for a bad expression.
 Result<std::vector<bool>> SelectSamples(const Profile& profile, const EntityTable& entities,
                                         const SampleFilter& filter);

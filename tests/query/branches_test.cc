@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
+
 #include "model/branch_summary.h"
 #include "model/profile_builder.h"
 
@@ -32,7 +34,7 @@ Profile ProfileWithBranches() {
       {.from = loop_end, .to = loop_start, .count = 10, .mispredicted = 2, .predicted = 6});
   branches.AddEdge({.from = BranchSummary::kNone, .to = cold, .count = 3});
   branches.AddBlock({.start = loop_start, .end = loop_end, .count = 9, .instructions = 6});
-  branches.AddCycles({loop_start, loop_end}, 3, 9);
+  branches.AddCycles({loop_start, loop_end}, std::array{BranchSummary::CycleCount{3, 9}});
   branches.AddFunctionStart(loop_start, 0x1000);
   branches.AddFunctionStart(loop_end, 0x1000);
   branches.AddFunctionStart(cold, 0x2000);
@@ -71,6 +73,29 @@ TEST(Branches, SaysHowMuchTheLimitCut) {
   EXPECT_EQ(report.edges_cut, 2U);
   EXPECT_EQ(report.blocks_cut, 0U);
   EXPECT_EQ(report.branches, 14U);
+}
+
+TEST(Branches, ShowsOnlyWhatTheFilterKeeps) {
+  const Profile profile = ProfileWithBranches();
+  const EntityTable entities(profile);
+  const auto report = [&](const SampleFilter& filter) {
+    const auto made = LocationFilter::Make(profile, entities, filter);
+    return MakeBranchReport(profile, 10, &*made);
+  };
+  // A row is kept for either of its sides, and dropped for either.
+  const BranchReport cold = report({.focus = "^cold$", .ignore = ""});
+  EXPECT_EQ(cold.edges.size(), 2U);
+  EXPECT_EQ(cold.branches, 4U);
+  EXPECT_EQ(cold.predicted, 1U);
+  EXPECT_TRUE(cold.blocks.empty());
+  const BranchReport hot = report({.focus = "", .ignore = "^cold$"});
+  ASSERT_EQ(hot.edges.size(), 1U);
+  EXPECT_EQ(hot.branches, 10U);
+  EXPECT_EQ(hot.blocks.size(), 1U);
+  EXPECT_TRUE(report({.focus = "hot", .ignore = "cold|hot"}).edges.empty());
+  EXPECT_EQ(report({}).edges.size(), 3U);
+  EXPECT_EQ(LocationFilter::Make(profile, entities, {.focus = "(", .ignore = ""}).error().code,
+            ErrorCode::kInvalidInput);
 }
 
 // Values of the formula in Wilson (1927), as R's prop.test(correct = FALSE) gives them.
