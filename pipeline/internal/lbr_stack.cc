@@ -47,6 +47,12 @@ std::string_view LbrCheckName(LbrCheck check) {
       return "joined with chain";
     case LbrCheck::kStitched:
       return "stitched to sample before";
+    case LbrCheck::kStitchAgrees:
+      return "stitch agrees with chain";
+    case LbrCheck::kStitchDisagrees:
+      return "stitch disagrees with chain";
+    case LbrCheck::kStitchingOff:
+      return "stitching turned off";
   }
   return "";
 }
@@ -63,23 +69,28 @@ LbrStack::Found LbrStack::Find(const CapturedSample& sample, Process& process) {
   Count(links);
   if (links == LbrCheck::kBroken) found.origin = StackOrigin::kApproximate;
 
-  const std::span<const BranchRecord> older = Stitch(sample, entries);
-  if (!older.empty() && links != LbrCheck::kBroken) {
-    Count(LbrCheck::kStitched);
-    found.origin = StackOrigin::kApproximate;
-    for (const BranchRecord& entry : older) frames_.push_back({entry.from, false});
-  }
-
   const Alignment alignment = AlignChain(sample, entries);
   Count(alignment.result);
-  const bool is_outermost =
-      !frames_.empty() && unwinder_.IsOutermost({frames_.back().address}, process);
   const bool fits =
       alignment.result == LbrCheck::kChainAgrees || alignment.result == LbrCheck::kChainIsPrefix;
+  // Where the chain goes on below the entries.
+  size_t chain_at = alignment.chain_begin + entries.size() - alignment.skipped;
+  const std::span<const BranchRecord> older = Stitch(sample, entries);
+  if (!older.empty() && links != LbrCheck::kBroken) {
+    const bool reaches_below = fits && chain_at < sample.chain.size();
+    const std::span<const uint64_t> below =
+        reaches_below ? std::span(sample.chain).subspan(chain_at) : std::span<const uint64_t>();
+    if (BelievesStitch(older, below)) {
+      Count(LbrCheck::kStitched);
+      found.origin = StackOrigin::kApproximate;
+      for (const BranchRecord& entry : older) frames_.push_back({entry.from, false});
+      chain_at += older.size();
+    }
+  }
+  const bool is_outermost =
+      !frames_.empty() && unwinder_.IsOutermost({frames_.back().address}, process);
   bool is_joined = false;
   if (!is_outermost && fits && links != LbrCheck::kBroken) {
-    const size_t chain_at =
-        alignment.chain_begin + entries.size() + older.size() - alignment.skipped;
     is_joined = Join(sample, chain_at, process);
   }
   if (is_joined) {
@@ -187,6 +198,23 @@ LbrStack::Alignment LbrStack::AlignChain(const CapturedSample& sample,
     break;
   }
   return alignment;
+}
+
+bool LbrStack::BelievesStitch(std::span<const BranchRecord> older,
+                              std::span<const uint64_t> returns_below) {
+  const size_t both = std::min(older.size(), returns_below.size());
+  bool agrees = true;
+  for (size_t i = 0; i < both && agrees; ++i) {
+    agrees = IsReturnAddressOf(older[i].from, returns_below[i]);
+  }
+  if (both > 0) Count(agrees ? LbrCheck::kStitchAgrees : LbrCheck::kStitchDisagrees);
+  if (!agrees) return false;
+  const uint64_t disagreed = Counted(LbrCheck::kStitchDisagrees);
+  const uint64_t checked = Counted(LbrCheck::kStitchAgrees) + disagreed;
+  if (checked < kStitchChecksMin || disagreed * 100 <= checked * kStitchDisagreePercentMax)
+    return true;
+  Count(LbrCheck::kStitchingOff);
+  return false;
 }
 
 // Adds the chain's callers from `chain_at` on, as long as they are code. False if there are none.

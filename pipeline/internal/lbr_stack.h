@@ -36,8 +36,12 @@ enum class LbrCheck : uint8_t {
   kChainAbsent,
   kJoined,    // callers below the last entry came from the chain
   kStitched,  // callers below the last entry came from the thread's sample before
+  // What the frame-pointer chain, where it reaches below the last entry, says about the callers of the sample before:
+  kStitchAgrees,
+  kStitchDisagrees,  // they are left out
+  kStitchingOff,     // left out because too many others disagree
 };
-constexpr size_t kLbrChecks = static_cast<size_t>(LbrCheck::kStitched) + 1;
+constexpr size_t kLbrChecks = static_cast<size_t>(LbrCheck::kStitchingOff) + 1;
 std::string_view LbrCheckName(LbrCheck check);
 
 struct LbrFrame {
@@ -55,6 +59,11 @@ class LbrStack {
     StackEnd end;
   };
   Found Find(const CapturedSample& sample, Process& process);
+
+  // Stitching stops while more than one of a hundred stitches that could be checked disagree with the chain; judged by so
+  // many at least.
+  static constexpr uint64_t kStitchChecksMin = 100;
+  static constexpr uint64_t kStitchDisagreePercentMax = 1;
 
   // Samples by what their checks gave; those that were not seen are left out.
   std::map<std::string, uint64_t> Checks() const;
@@ -85,6 +94,9 @@ class LbrStack {
   LbrCheck CheckLinks(uint64_t user_ip, std::span<const BranchRecord> entries, Process& process);
   Alignment AlignChain(const CapturedSample& sample, std::span<const BranchRecord> entries) const;
   bool Join(const CapturedSample& sample, size_t chain_at, Process& process);
+  // Whether the callers `older` of the sample before are to be believed; counts what speaks for and against them.
+  bool BelievesStitch(std::span<const BranchRecord> older, std::span<const uint64_t> returns_below);
+  uint64_t Counted(LbrCheck check) const { return checks_[static_cast<size_t>(check)]; }
   void Count(LbrCheck check) { ++checks_[static_cast<size_t>(check)]; }
 
   UserUnwinder& unwinder_;

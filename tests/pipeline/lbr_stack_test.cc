@@ -135,5 +135,79 @@ INSTANTIATE_TEST_SUITE_P(LbrSynth, LbrStacks,
                            return text;
                          });
 
+// Stacks deeper than the hardware's 16 entries, in pairs: the second of a pair was taken two calls later, so that two
+// entries of the first fell out of the buffer, and are known from there.
+class LbrStitching : public ::testing::Test {
+ protected:
+  static constexpr size_t kDepth = 16;
+  static constexpr uint64_t kCallBytes = 5;
+  static uint64_t CallSite(size_t level) { return 0x10000 + level * 0x100; }
+
+  // `level`: how many calls have not returned; the chain says that the outermost calls stand at `chain_off` from there.
+  size_t Frames(size_t level, uint64_t hw_index, uint64_t chain_off, bool has_chain = true) {
+    CapturedSample sample;
+    sample.cpumode = CpuMode::kUser;
+    sample.identity.pid = sample.identity.tid = 7;
+    sample.ip = {CallSite(level)};
+    sample.has_ip = sample.has_branches = true;
+    sample.branch_hw_index = hw_index;
+    if (has_chain) sample.chain = {kContextUser, sample.ip.value};
+    for (size_t i = 0; i < level; ++i) {
+      const uint64_t call = CallSite(level - 1 - i);
+      if (i < kDepth) sample.branches.push_back({.from = call, .to = call + 0x80});
+      if (has_chain) sample.chain.push_back(call + kCallBytes + (i < kDepth ? 0 : chain_off));
+    }
+    sample.has_chain = has_chain;
+    return lbr_.Find(sample, processes_.Find(7)).frames.size();
+  }
+  size_t FramesOfSecond(uint64_t chain_off, bool has_chain = true) {
+    Frames(kDepth, 0, 0);
+    return Frames(kDepth + 2, 2, chain_off, has_chain);
+  }
+  uint64_t Checked(std::string_view check) const {
+    const auto checks = lbr_.Checks();
+    const auto found = checks.find(std::string(check));
+    return found == checks.end() ? 0 : found->second;
+  }
+
+  RecordingDescription description_;
+  Symbolizer symbolizer_{[] {
+    SymbolizerOptions options;
+    options.cache_directory = "-";
+    return options;
+  }()};
+  ProcessTable processes_;
+  ObjectHints hints_;
+  UserUnwinder unwinder_{description_, symbolizer_, UnwindMode::kAuto, processes_, hints_};
+  LbrStack lbr_{unwinder_};
+};
+
+TEST_F(LbrStitching, GoesOnWhileTheChainAgrees) {
+  for (int i = 0; i < 500; ++i) EXPECT_EQ(FramesOfSecond(0), 1 + kDepth + 2);
+  EXPECT_EQ(Checked("stitch agrees with chain"), 500U);
+  EXPECT_EQ(Checked("stitched to sample before"), 500U);
+  EXPECT_EQ(Checked("stitching turned off"), 0U);
+}
+
+TEST_F(LbrStitching, LeavesOutWhatTheChainDisagreesWith) {
+  FramesOfSecond(0x2000);
+  EXPECT_EQ(Checked("stitch disagrees with chain"), 1U);
+  EXPECT_EQ(Checked("stitched to sample before"), 0U);
+}
+
+TEST_F(LbrStitching, GoesOnWithOneDisagreementInAHundred) {
+  for (int i = 0; i < 1000; ++i) FramesOfSecond(i % 100 == 99 ? 0x2000 : 0);
+  EXPECT_EQ(Checked("stitch disagrees with chain"), 10U);
+  EXPECT_EQ(Checked("stitching turned off"), 0U);
+  EXPECT_EQ(FramesOfSecond(0, /*has_chain=*/false), 1 + kDepth + 2);
+}
+
+TEST_F(LbrStitching, IsTurnedOffWhereMoreDisagrees) {
+  for (int i = 0; i < 1000; ++i) FramesOfSecond(i % 50 == 49 ? 0x2000 : 0);
+  EXPECT_EQ(Checked("stitch disagrees with chain"), 20U);
+  EXPECT_GT(Checked("stitching turned off"), 800U);
+  EXPECT_EQ(FramesOfSecond(0, /*has_chain=*/false), 1 + kDepth);
+}
+
 }  // namespace
 }  // namespace ptarmigan::internal
