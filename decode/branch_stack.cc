@@ -44,11 +44,12 @@ bool IsReturnType(const BranchRecord& branch) {
   return branch.type == kTypeReturn || branch.type == kTypeConditionalReturn;
 }
 
-BranchEntryCounts ReadBranchStack(const CapturedSample& sample, const BranchStackFormat& format,
-                                  std::vector<BranchEdge>* edges) {
+BranchEntryCounts AppendBranchStack(const CapturedSample& sample, const BranchStackFormat& format,
+                                    std::vector<BranchEdge>* edges) {
   BranchEntryCounts counts;
-  edges->resize(sample.branches.size());
-  BranchEdge* next = edges->data();
+  const size_t kept_before = edges->size();
+  edges->resize(kept_before + sample.branches.size());
+  BranchEdge* next = edges->data() + kept_before;
   for (const BranchRecord& branch : sample.branches) {
     if (branch.spec == kSpecWrongPath) {
       ++counts.wrong_path;
@@ -63,11 +64,11 @@ BranchEntryCounts ReadBranchStack(const CapturedSample& sample, const BranchStac
     ++(has_from && has_to ? counts.whole : counts.half);
     next->from = branch.from;
     next->to = branch.to;
-    next->cycles = format.has_cycles ? branch.cycles : uint16_t{0};
-    next->outcome = BranchOutcome::kUnknown;
-    if (format.has_outcome && branch.mispredicted) next->outcome = BranchOutcome::kMispredicted;
-    if (format.has_outcome && !branch.mispredicted && branch.predicted)
-      next->outcome = BranchOutcome::kPredicted;
+    next->cycles = format.has_cycles ? static_cast<uint16_t>(branch.cycles) : uint16_t{0};
+    next->outcome = !format.has_outcome        ? BranchOutcome::kUnknown
+                    : branch.mispredicted != 0 ? BranchOutcome::kMispredicted
+                    : branch.predicted != 0    ? BranchOutcome::kPredicted
+                                               : BranchOutcome::kUnknown;
     next->is_return = IsReturnType(branch);
     ++next;
   }

@@ -61,9 +61,9 @@ struct BranchEntryCounts {
   uint64_t all() const { return whole + half + wrong_path + empty; }
 };
 
-// Replaces `edges` by the sample's branches, newest first. For flow mode.
-BranchEntryCounts ReadBranchStack(const CapturedSample& sample, const BranchStackFormat& format,
-                                  std::vector<BranchEdge>* edges);
+// Appends the sample's branches to `edges`, newest first. For flow mode.
+BranchEntryCounts AppendBranchStack(const CapturedSample& sample, const BranchStackFormat& format,
+                                    std::vector<BranchEdge>* edges);
 
 // Whether a branch recorded as type and new_type (PERF_BR_*) is a return from a function.
 bool IsReturnType(const BranchRecord& branch);

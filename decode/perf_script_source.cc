@@ -82,10 +82,10 @@ std::optional<BranchRecord> ReadBranch(std::string_view word) {
   if (!cycles.empty() && cycles != "-") {
     const auto number = ParseNumber<uint64_t>(cycles);
     if (!number) return std::nullopt;
-    branch.cycles = static_cast<uint16_t>(std::min<uint64_t>(*number, UINT16_MAX));
+    branch.cycles = std::min<uint64_t>(*number, UINT16_MAX) & UINT16_MAX;
   }
-  branch.type = ValueOf(kBranchTypes, TakeField(&word));
-  branch.spec = ValueOf(kSpecNames, TakeField(&word));
+  branch.type = ValueOf(kBranchTypes, TakeField(&word)) & 15;
+  branch.spec = ValueOf(kSpecNames, TakeField(&word)) & 3;
   return branch;
 }
 

@@ -167,11 +167,13 @@ class Decoder {
       block.instructions = cursor_.U32();
       valid_ &= block.start != kNone && block.end != kNone;
       builder_.AddBlock(block);
-      const uint32_t cycles = Count(12);
-      for (uint32_t c = 0; c < cycles; ++c) {
-        const uint32_t value = cursor_.U32();
-        builder_.AddCycles({block.start, block.end}, value, cursor_.U64());
+      std::vector<BranchSummary::CycleCount> cycles(Count(12));
+      for (BranchSummary::CycleCount& cycle : cycles) {
+        cycle.cycles = cursor_.U32();
+        cycle.executions = cursor_.U64();
+        valid_ &= &cycle == cycles.data() || (&cycle)[-1].cycles < cycle.cycles;
       }
+      if (valid_) builder_.AddCycles({block.start, block.end}, cycles);
     }
   }
 

@@ -28,7 +28,8 @@ struct BranchSummaryBuilder::Tables {
   absl::flat_hash_map<Run, BranchSummary::Edge> edges;
   absl::flat_hash_map<Run, BranchSummary::Block> blocks;
   absl::flat_hash_map<std::tuple<uint32_t, uint32_t, uint32_t>, BranchSummary::Trace> traces;
-  absl::flat_hash_map<std::pair<Run, uint32_t>, uint64_t> cycles;
+  absl::flat_hash_map<Run, std::vector<BranchSummary::CycleCount>> cycles;  // rising
+  std::vector<BranchSummary::CycleCount> merged;                            // only during AddCycles
   std::map<uint32_t, uint64_t> function_starts;
   uint64_t ranges_rejected = 0;
   uint64_t wrong_path = 0;
@@ -36,6 +37,12 @@ struct BranchSummaryBuilder::Tables {
 
 BranchSummaryBuilder::BranchSummaryBuilder() : tables_(std::make_unique<Tables>()) {}
 BranchSummaryBuilder::~BranchSummaryBuilder() = default;
+
+void BranchSummaryBuilder::Reserve(size_t traces) {
+  tables_->traces.reserve(traces);
+  tables_->edges.reserve(traces / 2);
+  tables_->blocks.reserve(traces / 2);
+}
 
 void BranchSummaryBuilder::AddEdge(const BranchSummary::Edge& edge) {
   const auto [at, is_new] = tables_->edges.try_emplace({edge.from, edge.to}, edge);
@@ -57,8 +64,26 @@ void BranchSummaryBuilder::AddBlock(const BranchSummary::Block& block) {
   at->second.instructions = std::max(at->second.instructions, block.instructions);
 }
 
-void BranchSummaryBuilder::AddCycles(Run run, uint32_t cycles, uint64_t executions) {
-  tables_->cycles[{run, cycles}] += executions;
+void BranchSummaryBuilder::AddCycles(Run run, std::span<const BranchSummary::CycleCount> cycles) {
+  if (cycles.empty()) return;
+  std::vector<BranchSummary::CycleCount>& known = tables_->cycles[run];
+  if (known.empty()) {
+    known.assign(cycles.begin(), cycles.end());
+    return;
+  }
+  std::vector<BranchSummary::CycleCount>& merged = tables_->merged;
+  merged.clear();
+  auto at = known.begin();
+  for (const BranchSummary::CycleCount& count : cycles) {
+    while (at != known.end() && at->cycles < count.cycles) merged.push_back(*at++);
+    merged.push_back(count);
+    if (at != known.end() && at->cycles == count.cycles) {
+      merged.back().executions += at->executions;
+      ++at;
+    }
+  }
+  merged.insert(merged.end(), at, known.end());
+  std::swap(known, merged);
 }
 
 void BranchSummaryBuilder::AddTrace(const BranchSummary::Trace& trace) {
@@ -90,9 +115,7 @@ void BranchSummaryBuilder::Add(const BranchSummary& other, std::span<const uint3
     block.start = here(block.start);
     block.end = here(block.end);
     AddBlock(block);
-    for (const auto& [cycles, executions] : other.Cycles(block)) {
-      AddCycles({block.start, block.end}, cycles, executions);
-    }
+    AddCycles({block.start, block.end}, other.Cycles(block));
   }
   for (BranchSummary::Trace trace : other.traces) {
     trace.from = here(trace.from);
@@ -117,14 +140,9 @@ BranchSummary BranchSummaryBuilder::Finish() {
     return std::tuple(trace.from, trace.to, trace.end);
   });
 
-  absl::flat_hash_map<Run, std::vector<BranchSummary::CycleCount>> cycles_of;
-  for (const auto& [key, executions] : tables_->cycles) {
-    cycles_of[key.first].push_back({key.second, executions});
-  }
   for (BranchSummary::Block& block : summary.blocks) {
-    const auto found = cycles_of.find({block.start, block.end});
-    if (found == cycles_of.end()) continue;
-    std::ranges::sort(found->second, {}, &BranchSummary::CycleCount::cycles);
+    const auto found = tables_->cycles.find({block.start, block.end});
+    if (found == tables_->cycles.end()) continue;
     block.cycles_begin = summary.cycle_counts.size();
     block.cycles_size = static_cast<uint32_t>(found->second.size());
     summary.cycle_counts.insert(summary.cycle_counts.end(), found->second.begin(),

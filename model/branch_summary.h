@@ -4,6 +4,7 @@
 // Memory grows with what is distinct. Not thread-safe.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -20,11 +21,14 @@ class BranchSummaryBuilder {
   BranchSummaryBuilder();
   ~BranchSummaryBuilder();
 
+  // So many traces are to come.
+  void Reserve(size_t traces);
   // Equal (from, to), (start, end) and (from, to, end) add up. Of blocks only `start`, `end`, `count` and `instructions`
   // are looked at.
   void AddEdge(const BranchSummary::Edge& edge);
   void AddBlock(const BranchSummary::Block& block);
-  void AddCycles(Run run, uint32_t cycles, uint64_t executions);
+  // `cycles` rise.
+  void AddCycles(Run run, std::span<const BranchSummary::CycleCount> cycles);
   void AddTrace(const BranchSummary::Trace& trace);
   void AddFunctionStart(uint32_t location, uint64_t address);
   void AddRejected(uint64_t ranges);

@@ -56,20 +56,23 @@ struct RegisterSet {
   bool Has(unsigned index) const { return index < 64 && (mask >> index & 1) != 0; }
 };
 
+// As struct perf_branch_entry, so that a recording of the host's byte order is copied as it is. (The bit-fields are
+// uint64_t because a field of a smaller type would not lie across that type's boundary.)
 struct BranchRecord {
   uint64_t from = 0;
   uint64_t to = 0;
-  bool mispredicted = false;
-  bool predicted = false;  // both false: not known
-  bool in_transaction = false;
-  bool abort = false;
-  uint16_t cycles = 0;
-  uint8_t type = 0;  // PERF_BR_*; 0 unknown, PERF_BR_EXTEND_ABI (15) says new_type holds it
-  uint8_t spec = 0;  // PERF_BR_SPEC_*
-  uint8_t new_type = 0;
-  uint8_t privilege = 0;
-  uint64_t counters = 0;  // kBranchCounters only
+  uint64_t mispredicted : 1 = 0;
+  uint64_t predicted : 1 = 0;  // both 0: not known
+  uint64_t in_transaction : 1 = 0;
+  uint64_t abort : 1 = 0;
+  uint64_t cycles : 16 = 0;
+  uint64_t type : 4 = 0;  // PERF_BR_*; 0 unknown, PERF_BR_EXTEND_ABI (15) says new_type holds it
+  uint64_t spec : 2 = 0;  // PERF_BR_SPEC_*
+  uint64_t new_type : 4 = 0;
+  uint64_t privilege : 3 = 0;
+  uint64_t reserved : 31 = 0;
 };
+static_assert(sizeof(BranchRecord) == 24);
 
 struct ReadValue {
   uint64_t value = 0;
@@ -93,7 +96,8 @@ struct CapturedSample {
       chain;  // as recorded: leaf first, with context markers; the first address repeats ip
   bool has_chain = false;
 
-  std::vector<BranchRecord> branches;  // newest first
+  std::vector<BranchRecord> branches;     // newest first
+  std::vector<uint64_t> branch_counters;  // of each of them; kBranchCounters only
   bool has_branches = false;
   uint64_t branch_hw_index = UINT64_MAX;
 

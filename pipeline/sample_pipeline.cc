@@ -70,7 +70,8 @@ class SamplePipeline::Impl {
                       .memory_details = options.memory_details,
                       .memory_bytes_max = options.memory_bytes_max}),
         memory_(options.memory_details),
-        branches_(description, processes_, numbers_),
+        branches_(description, processes_, numbers_,
+                  /*in_background=*/options.memory_bytes_max == 0),
         // (The bound is looked at with every sample.)
         counter_(table_, memory_, /*in_background=*/options.memory_bytes_max == 0) {
     spe_.SetSink(&spe_records_);
@@ -83,6 +84,8 @@ class SamplePipeline::Impl {
   void OnSample(const CapturedSample& sample);
   void OnMmap(const MmapEvent& event);
   void OnOther(const OtherRecord& record);
+  // Before address spaces change or end.
+  void SettleBranches() { branches_.Settle(&losses_); }
   Profile Finish(const LossLedger& source_losses);
 
   ProcessTable processes_;
@@ -243,6 +246,7 @@ void SamplePipeline::Impl::UseKernelOnce() {
 }
 
 void SamplePipeline::Impl::OnMmap(const MmapEvent& event) {
+  SettleBranches();
   processes_.Apply(event);
   UseKernelOnce();
   if (!event.executable || event.pid <= 0) return;
@@ -351,6 +355,7 @@ Profile SamplePipeline::Impl::Finish(const LossLedger& source_losses) {
   CountBatch();
   spe_.Finish();
   counter_.Finish();
+  branches_.Finish(&losses_);
   FinishSpe();
   const Profile labels = labels_.Finish();
   table_.Seal();
@@ -392,15 +397,23 @@ SamplePipeline::~SamplePipeline() = default;
 void SamplePipeline::OnSample(const CapturedSample& sample) { impl_->OnSample(sample); }
 void SamplePipeline::OnMmap(const MmapEvent& event) { impl_->OnMmap(event); }
 void SamplePipeline::OnComm(const CommEvent& event) {
+  if (event.is_exec) impl_->SettleBranches();
   impl_->processes_.Apply(event);
   impl_->spe_.OnComm(event);
 }
 void SamplePipeline::OnFork(const TaskEvent& event) {
+  if (event.pid != event.parent_pid) impl_->SettleBranches();
   impl_->processes_.ApplyFork(event);
   impl_->spe_.OnFork(event);
 }
-void SamplePipeline::OnExit(const TaskEvent& event) { impl_->processes_.ApplyExit(event); }
-void SamplePipeline::OnKsymbol(const KsymbolEvent& event) { impl_->processes_.Apply(event); }
+void SamplePipeline::OnExit(const TaskEvent& event) {
+  if (event.pid == event.tid) impl_->SettleBranches();
+  impl_->processes_.ApplyExit(event);
+}
+void SamplePipeline::OnKsymbol(const KsymbolEvent& event) {
+  impl_->SettleBranches();
+  impl_->processes_.Apply(event);
+}
 void SamplePipeline::OnSwitch(const SwitchEvent& event) { impl_->spe_.OnSwitch(event); }
 void SamplePipeline::OnAux(const AuxEvent& event) { impl_->spe_.OnAux(event); }
 void SamplePipeline::OnAuxChunk(const AuxChunk& chunk) { impl_->spe_.OnAuxChunk(chunk); }

@@ -7,8 +7,6 @@
 namespace ptarmigan::internal {
 namespace {
 
-constexpr size_t kBranchEntryBytes = 24;
-
 // The fixed fields up to PERIOD. False if they are not all there.
 bool ReadFixedFields(ByteCursor* cursor, const EventLayout& layout, CapturedSample* sample) {
   const uint64_t type = layout.sample_type;
@@ -83,63 +81,52 @@ bool ReadChain(ByteCursor* cursor, CapturedSample* sample) {
   return true;
 }
 
-// perf_branch_entry's flags. There are many of them in a recording: constant shifts.
-void DecodeBranchFlags(uint64_t flags, BranchRecord* branch) {
-  branch->mispredicted = (flags & 1) != 0;
-  branch->predicted = (flags >> 1 & 1) != 0;
-  branch->in_transaction = (flags >> 2 & 1) != 0;
-  branch->abort = (flags >> 3 & 1) != 0;
-  branch->cycles = static_cast<uint16_t>(flags >> 4);
-  branch->type = static_cast<uint8_t>(flags >> 20 & 15);
-  branch->spec = static_cast<uint8_t>(flags >> 24 & 3);
-  branch->new_type = static_cast<uint8_t>(flags >> 26 & 15);
-  branch->privilege = static_cast<uint8_t>(flags >> 30 & 7);
-}
-
-// A big-endian compiler fills the same fields from the most significant bit.
-void DecodeBigEndianBranchFlags(uint64_t flags, BranchRecord* branch) {
+// perf_branch_entry's flags: the compiler of a little-endian machine fills them from the least significant bit, that of a
+// big-endian one from the most significant.
+void DecodeBranchFlags(uint64_t flags, bool big_endian, BranchRecord* branch) {
   unsigned position = 0;
   const auto take = [&](unsigned width) {
     position += width;
-    return flags >> (64 - position) & ((uint64_t{1} << width) - 1);
+    const unsigned shift = big_endian ? 64 - position : position - width;
+    return flags >> shift & ((uint64_t{1} << width) - 1);
   };
-  branch->mispredicted = take(1) != 0;
-  branch->predicted = take(1) != 0;
-  branch->in_transaction = take(1) != 0;
-  branch->abort = take(1) != 0;
-  branch->cycles = static_cast<uint16_t>(take(16));
-  branch->type = static_cast<uint8_t>(take(4));
-  branch->spec = static_cast<uint8_t>(take(2));
-  branch->new_type = static_cast<uint8_t>(take(4));
-  branch->privilege = static_cast<uint8_t>(take(3));
+  branch->mispredicted = take(1) & 1;
+  branch->predicted = take(1) & 1;
+  branch->in_transaction = take(1) & 1;
+  branch->abort = take(1) & 1;
+  branch->cycles = take(16) & 0xffff;
+  branch->type = take(4) & 15;
+  branch->spec = take(2) & 3;
+  branch->new_type = take(4) & 15;
+  branch->privilege = take(3) & 7;
 }
 
 bool ReadBranches(ByteCursor* cursor, const EventLayout& layout, bool big_endian,
                   CapturedSample* sample) {
   const uint64_t count = cursor->U64();
   if ((layout.branch_sample_type & kBranchHwIndex) != 0) sample->branch_hw_index = cursor->U64();
-  if (!cursor->ok() || count > cursor->remaining() / kBranchEntryBytes) return false;
-  const std::byte* entry = cursor->Take(count * kBranchEntryBytes).data();
+  if (!cursor->ok() || count > cursor->remaining() / sizeof(BranchRecord)) return false;
+  const Bytes bytes = cursor->Take(count * sizeof(BranchRecord));
   sample->branches.resize(static_cast<size_t>(count));
-  for (BranchRecord& branch : sample->branches) {
-    uint64_t words[kBranchEntryBytes / 8];
-    std::memcpy(words, entry, kBranchEntryBytes);
-    entry += kBranchEntryBytes;
-    if (cursor->swaps()) {
+  if (!cursor->swaps()) {
+    if (count > 0) std::memcpy(sample->branches.data(), bytes.data(), bytes.size());
+  } else {
+    const std::byte* entry = bytes.data();
+    for (BranchRecord& branch : sample->branches) {
+      uint64_t words[sizeof(BranchRecord) / sizeof(uint64_t)];
+      std::memcpy(words, entry, sizeof(words));
+      entry += sizeof(words);
       for (uint64_t& word : words) word = ByteSwap(word);
-    }
-    branch.from = words[0];
-    branch.to = words[1];
-    branch.counters = 0;
-    if (big_endian) {
-      DecodeBigEndianBranchFlags(words[2], &branch);
-    } else {
-      DecodeBranchFlags(words[2], &branch);
+      branch.from = words[0];
+      branch.to = words[1];
+      DecodeBranchFlags(words[2], big_endian, &branch);
     }
   }
   sample->has_branches = true;
   if ((layout.branch_sample_type & kBranchCounters) != 0) {
-    for (BranchRecord& branch : sample->branches) branch.counters = cursor->U64();
+    if (count > cursor->remaining() / sizeof(uint64_t)) return false;
+    sample->branch_counters.resize(static_cast<size_t>(count));
+    for (uint64_t& counters : sample->branch_counters) counters = cursor->U64();
   }
   return cursor->ok();
 }
@@ -219,6 +206,7 @@ void Reset(const EventLayout& layout, CapturedSample* sample) {
   sample->chain.clear();
   sample->has_chain = false;
   sample->branches.clear();
+  sample->branch_counters.clear();
   sample->has_branches = false;
   sample->branch_hw_index = UINT64_MAX;
   // The 512 bytes of values behind an empty mask are not worth clearing for each sample.

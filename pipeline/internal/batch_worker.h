@@ -4,7 +4,7 @@
 //            ▲                                               |
 //            '────── the memory of a batch that is done ─────'
 //
-// Give and Finish are called by one thread. The thread starts with the first batch; where none is to be had, Give works
+// Give, Drain and Finish are called by one thread. The thread starts with the first batch; where none is to be had, Give works
 // itself.
 #pragma once
 
@@ -56,6 +56,13 @@ class BatchWorker {
     changed_.notify_one();
   }
 
+  // Returns when every batch has been worked on; what the worker wrote may be read until the next Give.
+  void Drain() {
+    if (!thread_.joinable()) return;
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return waiting_.empty() && !working_; });
+  }
+
   // Returns when every batch has been worked on and the thread has ended.
   void Finish() {
     if (!thread_.joinable()) return;
@@ -86,11 +93,14 @@ class BatchWorker {
       if (waiting_.empty()) return;
       Batch batch = std::move(waiting_.front());
       waiting_.pop_front();
+      working_ = true;
       lock.unlock();
       changed_.notify_one();
       work_(batch);
       lock.lock();
+      working_ = false;
       done_.push_back(std::move(batch));
+      changed_.notify_one();
     }
   }
 
@@ -100,6 +110,7 @@ class BatchWorker {
   std::condition_variable changed_;
   std::deque<Batch> waiting_;
   std::vector<Batch> done_;  // never more than were given at once
+  bool working_ = false;
   bool ending_ = false;
   bool tried_ = false;
   std::thread thread_;

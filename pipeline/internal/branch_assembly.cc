@@ -18,17 +18,12 @@ int64_t Saturated(uint64_t value) {
 
 class Summary {
  public:
-  Summary(const BranchTable& table, std::span<const LocationId> locations, BranchCode* code)
-      : table_(table), locations_(locations), code_(*code), run_of_trace_(table.traces().size()) {}
+  Summary(BranchTable& table, std::span<const LocationId> locations, BranchCode* code)
+      : table_(table), locations_(locations), code_(*code) {}
 
   BranchSummary Make() {
+    builder_.Reserve(table_.traces().size());
     for (size_t i = 0; i < table_.traces().size(); ++i) AddTrace(i);
-    for (const BranchTable::CycleCount& count : table_.cycle_counts()) {
-      if (count.empty() || !run_of_trace_[count.trace()]) continue;
-      const BranchTable::Places& places = table_.PlacesOf(count.trace());
-      builder_.AddCycles({LocationOf(places.to), LocationOf(places.end)}, count.cycles(),
-                         count.executions);
-    }
     builder_.AddWrongPath(table_.wrong_path());
     return builder_.Finish();
   }
@@ -45,9 +40,9 @@ class Summary {
                                                  : CodeRun{.verdict = CodeRun::Verdict::kLeaves};
       if (run.verdict == CodeRun::Verdict::kStraight || run.verdict == CodeRun::Verdict::kUnknown) {
         end = LocationOf(places.end);
-        run_of_trace_[index] = true;
         builder_.AddBlock(
             {.start = to, .end = end, .count = trace.count, .instructions = run.instructions});
+        builder_.AddCycles({to, end}, table_.CyclesOf(index));
       } else {
         builder_.AddRejected(trace.count);
       }
@@ -92,19 +87,18 @@ class Summary {
     return at->second;
   }
 
-  const BranchTable& table_;
+  BranchTable& table_;
   const std::span<const LocationId> locations_;
   BranchCode& code_;
   BranchSummaryBuilder builder_;
-  std::vector<bool> run_of_trace_;  // whether the trace's run is possible
-  std::vector<bool> is_known_;      // by place
+  std::vector<bool> is_known_;  // by place
   absl::flat_hash_map<std::pair<uint32_t, uint32_t>, CodeRun> runs_;
   absl::flat_hash_map<uint32_t, bool> returns_;
 };
 
 }  // namespace
 
-BranchSummary SummariseBranches(const BranchTable& table, std::span<const LocationId> locations,
+BranchSummary SummariseBranches(BranchTable& table, std::span<const LocationId> locations,
                                 BranchCode* code) {
   return Summary(table, locations, code).Make();
 }

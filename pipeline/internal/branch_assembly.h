@@ -13,7 +13,7 @@
 namespace ptarmigan::internal {
 
 // locations[place] is the LocationId of each of the StackTable's places.
-BranchSummary SummariseBranches(const BranchTable& table, std::span<const LocationId> locations,
+BranchSummary SummariseBranches(BranchTable& table, std::span<const LocationId> locations,
                                 BranchCode* code);
 
 // Adds a row per edge: its values are `branches` and `mispredicts`, which are columns of the builder's sample types.

@@ -1,5 +1,6 @@
 #include "pipeline/internal/branch_table.h"
 
+#include <algorithm>
 #include <random>
 #include <utility>
 
@@ -27,9 +28,20 @@ uint64_t MultiplyFold(uint64_t a, uint64_t b) {
 
 }  // namespace
 
+void BranchTable::Batch::Clear() {
+  edges.clear();
+  parts.clear();
+  edge_spaces.clear();
+  new_traces.clear();
+  not_kept = 0;
+}
+
 BranchTable::BranchTable(const RecordingDescription& description, ProcessTable& processes,
-                         PlaceNumbers& numbers)
-    : processes_(processes), numbers_(numbers) {
+                         PlaceNumbers& numbers, bool in_background)
+    : processes_(processes),
+      numbers_(numbers),
+      in_background_(in_background),
+      worker_(1, [this](Batch*& batch) { Count(batch); }) {
   for (const EventDescription& event : description.events) {
     formats_.push_back(BranchStackFormatOf(description, event));
   }
@@ -37,9 +49,13 @@ BranchTable::BranchTable(const RecordingDescription& description, ProcessTable& 
   for (uint64_t& seed : seeds_) seed = (uint64_t{random()} << 32 | random()) | 1;
 }
 
+// --- the pipeline's thread ---
+
 void BranchTable::Add(const CapturedSample& sample, Process& process, LossLedger* losses) {
   const BranchStackFormat& format = formats_[sample.event];
-  const BranchEntryCounts counts = ReadBranchStack(sample, format, &edges_);
+  Batch& batch = *filling_;
+  const size_t edges_begin = batch.edges.size();
+  const BranchEntryCounts counts = AppendBranchStack(sample, format, &batch.edges);
   wrong_path_ += counts.wrong_path;
   if (counts.wrong_path > 0) {
     losses->Lose(LossStage::kFilter, LossReason::kWrongPath, counts.wrong_path, LossUnit::kRecords);
@@ -47,90 +63,100 @@ void BranchTable::Add(const CapturedSample& sample, Process& process, LossLedger
   if (counts.empty > 0) {
     losses->Lose(LossStage::kParse, LossReason::kBadValue, counts.empty, LossUnit::kRecords);
   }
-  if (edges_.empty()) return;
-  if (index_.empty()) {
-    index_.resize(kSlotsAtFirst);
-    cycles_.resize(kSlotsAtFirst);
-  }
+  if (batch.edges.size() == edges_begin) return;
   const bool is_guest = IsGuest(sample.cpumode);
-  const Moment moment{
-      .process = process,
-      .space = process.space.generation() << 24 |
-               (processes_.kernel().generation() & 0x7fffff) << 1 | (is_guest ? 1U : 0U),
-      .time_ns = sample.identity.has_time ? sample.identity.time_ns : Place::kAnyTime,
-      .is_guest = is_guest};
-
-  const auto end_of = [&](size_t i) {
-    return i > 0 && format.every_branch && edges_[i].to != 0 ? edges_[i - 1].from : 0;
-  };
-  // All the memory is asked for before the first piece of it is needed.
-  hashes_.resize(edges_.size());
-  for (size_t i = 0; i < edges_.size(); ++i) {
-    hashes_[i] = HashOf(edges_[i].from, edges_[i].to, end_of(i), moment.space);
-    __builtin_prefetch(&index_[hashes_[i] & (index_.size() - 1)]);
-  }
-  uint64_t not_kept = 0;
-  for (size_t i = 0; i < edges_.size(); ++i) {
-    const BranchEdge& edge = edges_[i];
-    Trace key;
-    key.from = edge.from;
-    key.to = edge.to;
-    key.end = end_of(i);
-    key.space = moment.space;
-    const uint32_t id = FindOrAdd(key, hashes_[i], edge.is_return, moment);
-    if (id == kNoTrace) {
-      ++not_kept;
-      continue;
-    }
-    Trace& trace = traces_[id];
-    ++trace.count;
-    trace.cycles_sum += edge.cycles;
-    trace.mispredicted += edge.outcome == BranchOutcome::kMispredicted ? 1U : 0U;
-    trace.predicted += edge.outcome == BranchOutcome::kPredicted ? 1U : 0U;
-    // The newer entry's cycles are those of the run that led to it.
-    if (key.end != 0 && edges_[i - 1].cycles != 0 && !AddCycles(id, edges_[i - 1].cycles)) {
-      ++not_kept;
-    }
-  }
-  if (not_kept > 0) {
-    losses->Lose(LossStage::kBuild, LossReason::kLimit, not_kept, LossUnit::kRecords);
+  batch.parts.push_back(
+      {.process = &process,
+       .time_ns = sample.identity.has_time ? sample.identity.time_ns : Place::kAnyTime,
+       .edges_begin = static_cast<uint32_t>(edges_begin),
+       .edges_count = static_cast<uint32_t>(batch.edges.size() - edges_begin),
+       .space = SpaceNumber(process, is_guest),
+       .is_guest = is_guest,
+       .has_runs = format.every_branch,
+       .is_by_place = numbers_.AreToldApartByTime(process.pid)});
+  if (batch.parts.back().is_by_place) FindEdgeSpaces(batch.parts.back(), &batch);
+  if (!in_background_) {
+    Settle(losses);
+  } else if (batch.edges.size() >= kBatchEdges) {
+    GiveBatch(losses);
   }
 }
 
-uint64_t BranchTable::HashOf(uint64_t from, uint64_t to, uint64_t end, uint64_t space) const {
-  return MultiplyFold(MultiplyFold(from ^ seeds_[0], to ^ seeds_[1]) ^ end,
-                      (space ^ seeds_[2]) * seeds_[3]);
-}
-
-uint32_t BranchTable::FindOrAdd(const Trace& key, uint64_t hash, bool is_return,
-                                const Moment& moment) {
-  const size_t mask = index_.size() - 1;
-  const auto high = static_cast<uint32_t>(hash >> 32);
-  size_t at = hash & mask;
-  for (; index_[at].trace != kNoTrace; at = (at + 1) & mask) {
-    if (index_[at].hash != high) continue;
-    const Trace& known = traces_[index_[at].trace];
-    if (known.from == key.from && known.to == key.to && known.end == key.end &&
-        known.space == key.space) {
-      return index_[at].trace;
-    }
+uint32_t BranchTable::SpaceNumber(const Process& process, bool is_guest) {
+  const uint64_t space = process.space.generation() << 24 |
+                         (processes_.kernel().generation() & 0x7fffff) << 1 | (is_guest ? 1U : 0U);
+  if (space != last_space_) {
+    last_space_ = space;
+    last_space_number_ = spaces_.try_emplace(space, spaces_count_).first->second;
+    if (last_space_number_ == spaces_count_) ++spaces_count_;
   }
-  if (traces_.size() >= kTracesMax) return kNoTrace;
-  const auto id = static_cast<uint32_t>(traces_.size());
-  index_[at] = {high, id};
-  traces_.push_back(key);
-  places_.push_back(ResolvePlaces(key, moment));
-  places_.back().is_return = is_return;
-  if (traces_.size() * 2 > index_.size()) GrowIndex();
-  return id;
+  return last_space_number_;
 }
 
-BranchTable::Places BranchTable::ResolvePlaces(const Trace& trace, const Moment& moment) {
+void BranchTable::FindEdgeSpaces(const Part& part, Batch* batch) {
+  batch->edge_spaces.resize(batch->edges.size());
+  for (size_t i = 0; i < part.edges_count; ++i) {
+    const Places places = ResolvePlaces(KeyOf(*batch, part, i), part);
+    const auto [space, is_new] = spaces_by_place_.try_emplace(
+        {part.space, places.from, places.to, places.end}, spaces_count_);
+    if (is_new) ++spaces_count_;
+    batch->edge_spaces[part.edges_begin + i] = space->second;
+  }
+}
+
+BranchTable::Trace BranchTable::KeyOf(const Batch& batch, const Part& part, size_t index) {
+  const BranchEdge* edges = batch.edges.data() + part.edges_begin;
+  Trace key;
+  key.from = edges[index].from;
+  key.to = edges[index].to;
+  key.end = index > 0 && part.has_runs && edges[index].to != 0 ? edges[index - 1].from : 0;
+  key.space = part.is_by_place ? batch.edge_spaces[part.edges_begin + index] : part.space;
+  return key;
+}
+
+void BranchTable::GiveBatch(LossLedger* losses) {
+  worker_.Drain();
+  std::swap(filling_, given_);
+  Batch* giving = given_;
+  worker_.Give(&giving);
+  TakeAnswer(filling_, losses);
+}
+
+void BranchTable::Settle(LossLedger* losses) {
+  if (filling_->parts.empty() && given_->parts.empty()) return;
+  worker_.Drain();
+  TakeAnswer(given_, losses);
+  Count(filling_);
+  TakeAnswer(filling_, losses);
+}
+
+void BranchTable::TakeAnswer(Batch* batch, LossLedger* losses) {
+  for (const NewTrace& trace : batch->new_traces) {
+    places_.push_back(ResolvePlaces(trace.key, batch->parts[trace.part]));
+    places_.back().is_return = trace.is_return;
+  }
+  if (batch->not_kept > 0) {
+    losses->Lose(LossStage::kBuild, LossReason::kLimit, batch->not_kept, LossUnit::kRecords);
+  }
+  batch->Clear();
+}
+
+void BranchTable::Finish(LossLedger* losses) {
+  Settle(losses);
+  worker_.Finish();
+  for (const LooseCycles& cycles : loose_) {
+    if (cycles.key != kEmptyKey) loose_by_trace_.push_back(cycles);
+  }
+  loose_ = {};
+  std::ranges::sort(loose_by_trace_, {}, &LooseCycles::key);
+}
+
+BranchTable::Places BranchTable::ResolvePlaces(const Trace& trace, const Part& part) {
   const auto lookup = [&](uint64_t address) {
-    return processes_.Lookup(moment.process, {address}, ModeOf(address, moment.is_guest));
+    return processes_.Lookup(*part.process, {address}, ModeOf(address, part.is_guest));
   };
   const auto place = [&](uint64_t address, const CodeMapping* mapping) {
-    return PlaceOf(address, mapping, ModeOf(address, moment.is_guest), moment.time_ns);
+    return PlaceOf(address, mapping, ModeOf(address, part.is_guest), part.time_ns);
   };
   Places places;
   if (trace.from != 0) places.from = place(trace.from, lookup(trace.from));
@@ -153,18 +179,140 @@ uint32_t BranchTable::PlaceOf(uint64_t address, const CodeMapping* mapping, CpuM
   return numbers_.NumberOf(found, time_ns);
 }
 
+std::span<const BranchTable::CycleCount> BranchTable::CyclesOf(size_t trace) {
+  found_cycles_.clear();
+  if (traces_[trace].histogram != kNoNumber) {
+    const Histogram& histogram = histograms_[traces_[trace].histogram];
+    for (uint32_t cycles = 0; cycles < kHistogramCycles; ++cycles) {
+      if (histogram[cycles] != 0) found_cycles_.push_back({cycles, histogram[cycles]});
+    }
+  }
+  const auto ordered = static_cast<ptrdiff_t>(found_cycles_.size());
+  for (auto loose =
+           std::ranges::lower_bound(loose_by_trace_, uint64_t{trace} << 16, {}, &LooseCycles::key);
+       loose != loose_by_trace_.end() && loose->trace() == trace; ++loose) {
+    const auto same = std::ranges::find(found_cycles_.begin(), found_cycles_.begin() + ordered,
+                                        loose->cycles(), &CycleCount::cycles);
+    if (same != found_cycles_.begin() + ordered) {
+      same->executions += loose->executions;  // what a counter of the histogram could not hold
+    } else {
+      found_cycles_.push_back({loose->cycles(), loose->executions});
+    }
+  }
+  std::inplace_merge(found_cycles_.begin(), found_cycles_.begin() + ordered, found_cycles_.end(),
+                     [](const CycleCount& a, const CycleCount& b) { return a.cycles < b.cycles; });
+  return found_cycles_;
+}
+
+// --- the table's thread ---
+
+void BranchTable::Count(Batch* batch) {
+  if (index_.empty()) {
+    index_.resize(kSlotsAtFirst);
+    loose_.resize(kSlotsAtFirst);
+  }
+  for (uint32_t part = 0; part < batch->parts.size(); ++part) {
+    CountPart(batch->parts[part], part, batch);
+  }
+}
+
+void BranchTable::CountPart(const Part& part, uint32_t part_index, Batch* batch) {
+  const std::span edges(batch->edges.data() + part.edges_begin, part.edges_count);
+  const auto key_of = [&](size_t i) { return KeyOf(*batch, part, i); };
+  // Each loop asks for the memory that the next one needs.
+  hashes_.resize(edges.size());
+  ids_.resize(edges.size());
+  for (size_t i = 0; i < edges.size(); ++i) {
+    hashes_[i] = HashOf(key_of(i));
+    __builtin_prefetch(&index_[hashes_[i] & (index_.size() - 1)]);
+  }
+  for (size_t i = 0; i < edges.size(); ++i) {
+    const uint32_t likely = index_[hashes_[i] & (index_.size() - 1)].trace;
+    if (likely != kNoNumber) __builtin_prefetch(&traces_[likely]);
+  }
+  for (size_t i = 0; i < edges.size(); ++i) {
+    const BranchEdge& edge = edges[i];
+    const Trace key = key_of(i);
+    bool is_new = false;
+    ids_[i] = FindOrAdd(key, hashes_[i], &is_new);
+    if (ids_[i] == kNoNumber) {
+      ++batch->not_kept;
+      continue;
+    }
+    if (is_new) {
+      batch->new_traces.push_back({.key = key, .part = part_index, .is_return = edge.is_return});
+    }
+    Trace& trace = traces_[ids_[i]];
+    ++trace.count;
+    trace.cycles_sum += edge.cycles;
+    trace.mispredicted += edge.outcome == BranchOutcome::kMispredicted ? 1U : 0U;
+    trace.predicted += edge.outcome == BranchOutcome::kPredicted ? 1U : 0U;
+    if (trace.histogram != kNoNumber && i > 0 && edges[i - 1].cycles < kHistogramCycles)
+      __builtin_prefetch(&histograms_[trace.histogram][edges[i - 1].cycles]);
+  }
+  // The newer entry's cycles are those of the run that led to it.
+  for (size_t i = 1; i < edges.size(); ++i) {
+    const uint32_t cycles = edges[i - 1].cycles;
+    if (cycles == 0 || ids_[i] == kNoNumber || traces_[ids_[i]].end == 0) continue;
+    if (!AddCycles(ids_[i], cycles)) ++batch->not_kept;
+  }
+}
+
+uint64_t BranchTable::HashOf(const Trace& key) const {
+  return MultiplyFold(MultiplyFold(key.from ^ seeds_[0], key.to ^ seeds_[1]) ^ key.end,
+                      seeds_[2] + seeds_[3] * key.space);
+}
+
+uint32_t BranchTable::FindOrAdd(const Trace& key, uint64_t hash, bool* is_new) {
+  const size_t mask = index_.size() - 1;
+  const auto high = static_cast<uint32_t>(hash >> 32);
+  size_t at = hash & mask;
+  for (; index_[at].trace != kNoNumber; at = (at + 1) & mask) {
+    if (index_[at].hash != high) continue;
+    const Trace& known = traces_[index_[at].trace];
+    if (known.from == key.from && known.to == key.to && known.end == key.end &&
+        known.space == key.space) {
+      return index_[at].trace;
+    }
+  }
+  if (traces_.size() >= kTracesMax) return kNoNumber;
+  const auto id = static_cast<uint32_t>(traces_.size());
+  index_[at] = {high, id};
+  traces_.push_back(key);
+  *is_new = true;
+  if (traces_.size() * 2 > index_.size()) GrowIndex();
+  return id;
+}
+
 bool BranchTable::AddCycles(uint32_t trace, uint32_t cycles) {
+  if (cycles >= kHistogramCycles) return AddLooseCycles(trace, cycles, 1);
+  uint32_t& histogram = traces_[trace].histogram;
+  if (histogram == kNoNumber) {
+    if (histograms_.size() >= kHistogramsMax) return AddLooseCycles(trace, cycles, 1);
+    histogram = static_cast<uint32_t>(histograms_.size());
+    histograms_.push_back({});
+  }
+  uint32_t& executions = histograms_[histogram][cycles];
+  if (executions == UINT32_MAX) {
+    executions = 1;
+    return AddLooseCycles(trace, cycles, UINT32_MAX);
+  }
+  ++executions;
+  return true;
+}
+
+bool BranchTable::AddLooseCycles(uint32_t trace, uint32_t cycles, uint64_t executions) {
   const uint64_t key = uint64_t{trace} << 16 | cycles;
-  const size_t mask = cycles_.size() - 1;
+  const size_t mask = loose_.size() - 1;
   size_t at = MultiplyFold(key ^ seeds_[0], seeds_[1]) & mask;
-  for (; cycles_[at].key != key; at = (at + 1) & mask) {
-    if (!cycles_[at].empty()) continue;
-    if (cycles_used_ >= kCycleCountsMax) return false;
-    cycles_[at] = {key, 1};
-    if (++cycles_used_ * 2 > cycles_.size()) GrowCycles();
+  for (; loose_[at].key != key; at = (at + 1) & mask) {
+    if (loose_[at].key != kEmptyKey) continue;
+    if (loose_used_ >= kCycleCountsMax) return false;
+    loose_[at] = {key, executions};
+    if (++loose_used_ * 2 > loose_.size()) GrowLooseCycles();
     return true;
   }
-  ++cycles_[at].executions;
+  loose_[at].executions += executions;
   return true;
 }
 
@@ -172,30 +320,29 @@ void BranchTable::GrowIndex() {
   LargeVector<Slot> grown(index_.size() * 2);
   const size_t mask = grown.size() - 1;
   for (uint32_t id = 0; id < traces_.size(); ++id) {
-    const Trace& trace = traces_[id];
-    const uint64_t hash = HashOf(trace.from, trace.to, trace.end, trace.space);
+    const uint64_t hash = HashOf(traces_[id]);
     size_t at = hash & mask;
-    while (grown[at].trace != kNoTrace) at = (at + 1) & mask;
+    while (grown[at].trace != kNoNumber) at = (at + 1) & mask;
     grown[at] = {static_cast<uint32_t>(hash >> 32), id};
   }
   index_ = std::move(grown);
 }
 
-void BranchTable::GrowCycles() {
-  LargeVector<CycleCount> grown(cycles_.size() * 2);
+void BranchTable::GrowLooseCycles() {
+  LargeVector<LooseCycles> grown(loose_.size() * 2);
   const size_t mask = grown.size() - 1;
-  for (const CycleCount& count : cycles_) {
-    if (count.empty()) continue;
-    size_t at = MultiplyFold(count.key ^ seeds_[0], seeds_[1]) & mask;
-    while (!grown[at].empty()) at = (at + 1) & mask;
-    grown[at] = count;
+  for (const LooseCycles& cycles : loose_) {
+    if (cycles.key == kEmptyKey) continue;
+    size_t at = MultiplyFold(cycles.key ^ seeds_[0], seeds_[1]) & mask;
+    while (grown[at].key != kEmptyKey) at = (at + 1) & mask;
+    grown[at] = cycles;
   }
-  cycles_ = std::move(grown);
+  loose_ = std::move(grown);
 }
 
 size_t BranchTable::MemoryBytes() const {
   return index_.size() * sizeof(Slot) + traces_.size() * (sizeof(Trace) + sizeof(Places)) +
-         cycles_.size() * sizeof(CycleCount);
+         histograms_.size() * sizeof(Histogram) + loose_.size() * sizeof(LooseCycles);
 }
 
 }  // namespace ptarmigan::internal

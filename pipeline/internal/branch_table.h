@@ -2,13 +2,22 @@
 // address within one state of an address space, with their outcomes and cycles. Edges and straight-line blocks are
 // derived once, at the end.
 //
-//   sample ──ReadBranchStack──▶ edges, newest first ──▶ trace = edge i + the source of edge i-1
-//                                                        |  new: its addresses become places, as long as their
-//                                                        |       mappings are at hand
-//                                                        '  known: one line of cache is counted up
+//   pipeline's thread                                        the table's thread
+//   sample ──AppendBranchStack──▶ edges, newest first
+//            (batch full) ───────────────────────────────────▶ trace = edge i + the source of edge i-1
+//                                                                |  known: one line of cache is counted up
+//   addresses become places, as long as their     ◀────────────  '  new
+//   mappings are at hand: with the next batch, or
+//   before the mappings change (Settle)
+//
+// Which traces are new in a batch is taken over at moments that only the recording decides: equal recordings give equal
+// tables.
 #pragma once
 
+#include <absl/container/flat_hash_map.h>
+
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -18,6 +27,8 @@
 #include "model/address_space.h"
 #include "model/loss_ledger.h"
 #include "model/recording.h"
+#include "model/trace_summary.h"
+#include "pipeline/internal/batch_worker.h"
 #include "pipeline/internal/place_numbers.h"
 
 namespace ptarmigan::internal {
@@ -31,6 +42,9 @@ class BranchTable {
   static constexpr size_t kCycleCountsMax = size_t{1} << 25;
   static constexpr uint32_t kNoPlace = UINT32_MAX;
 
+  // Traces whose cycles are counted in a histogram; those of later ones are looked up one by one.
+  static constexpr size_t kHistogramsMax = size_t{1} << 18;
+
   // One per distinct (space, from, to, end): a line of cache.
   struct Trace {
     uint64_t from = 0;  // 0: not recorded
@@ -40,7 +54,8 @@ class BranchTable {
     uint64_t cycles_sum = 0;
     uint64_t mispredicted = 0;
     uint64_t predicted = 0;
-    uint64_t space = 0;  // which state of whose address space
+    uint32_t space = 0;              // which state of whose address space
+    uint32_t histogram = kNoNumber;  // of the run's cycles
   };
   // What the addresses of a trace mean.
   struct Places {
@@ -50,19 +65,12 @@ class BranchTable {
     bool is_return = false;
     bool is_possible_run = false;  // by addresses: forwards, short, in one mapping
   };
-  // How often the run of a trace took so many cycles.
-  struct CycleCount {
-    uint64_t key = kEmptyKey;  // trace << 16 | cycles
-    uint64_t executions = 0;
+  using CycleCount = BranchSummary::CycleCount;
 
-    bool empty() const { return key == kEmptyKey; }
-    uint32_t trace() const { return static_cast<uint32_t>(key >> 16); }
-    uint32_t cycles() const { return static_cast<uint32_t>(key & 0xffff); }
-  };
-
-  // All references must outlive the table.
+  // All references must outlive the table. With `in_background` false every sample is counted in the caller's thread, so
+  // that MemoryBytes can be asked for at any time.
   BranchTable(const RecordingDescription& description, ProcessTable& processes,
-              PlaceNumbers& numbers);
+              PlaceNumbers& numbers, bool in_background);
 
   // Whether the event's samples have branch stacks of flow mode.
   bool Takes(uint32_t event) const {
@@ -70,51 +78,120 @@ class BranchTable {
   }
   // Counts the sample's branches; what does not become a branch is noted in `losses` by records.
   void Add(const CapturedSample& sample, Process& process, LossLedger* losses);
+  // To be called before any mapping changes and any process ends.
+  void Settle(LossLedger* losses);
+  // Everything is counted, and the thread has ended; what follows may be asked for.
+  void Finish(LossLedger* losses);
 
   const LargeVector<Trace>& traces() const { return traces_; }
   const Places& PlacesOf(size_t trace) const { return places_[trace]; }
-  // In no order; skip the empty ones.
-  const LargeVector<CycleCount>& cycle_counts() const { return cycles_; }
+  // How often the trace's run took how many cycles, cycles rising; valid until the next call.
+  std::span<const CycleCount> CyclesOf(size_t trace);
   uint64_t wrong_path() const { return wrong_path_; }
   size_t MemoryBytes() const;
 
  private:
   static constexpr uint64_t kEmptyKey = UINT64_MAX;
-  static constexpr uint32_t kNoTrace = UINT32_MAX;
+  static constexpr uint32_t kNoNumber = UINT32_MAX;
+  // A batch is full with so many edges.
+  static constexpr size_t kBatchEdges = size_t{1} << 14;
+  // Runs of fewer cycles are counted in histograms.
+  static constexpr uint32_t kHistogramCycles = 64;
+  using Histogram = std::array<uint32_t, kHistogramCycles>;
+
   // Where a trace is: the upper half of its hash and its number.
   struct Slot {
     uint32_t hash = 0;
-    uint32_t trace = kNoTrace;
+    uint32_t trace = kNoNumber;
   };
-  // The moment at which addresses are looked up.
-  struct Moment {
-    Process& process;
-    uint64_t space = 0;
+  // Of cycles that no histogram holds.
+  struct LooseCycles {
+    uint64_t key = kEmptyKey;  // trace << 16 | cycles
+    uint64_t executions = 0;
+
+    uint32_t trace() const { return static_cast<uint32_t>(key >> 16); }
+    uint32_t cycles() const { return static_cast<uint32_t>(key & 0xffff); }
+  };
+  // A sample's part of a batch, and the moment at which its addresses are looked up.
+  struct Part {
+    Process* process = nullptr;
     uint64_t time_ns = 0;
+    uint32_t edges_begin = 0;
+    uint32_t edges_count = 0;
+    uint32_t space = 0;
     bool is_guest = false;
+    bool has_runs = false;     // nothing was left out between two edges
+    bool is_by_place = false;  // Batch::edge_spaces instead of `space`
+  };
+  struct NewTrace {
+    Trace key;
+    uint32_t part = 0;
+    bool is_return = false;
+  };
+  struct Batch {
+    std::vector<BranchEdge> edges;
+    std::vector<Part> parts;
+    std::vector<uint32_t> edge_spaces;  // by edge; of parts that need them
+    // The answer.
+    std::vector<NewTrace> new_traces;
+    uint64_t not_kept = 0;
+
+    void Clear();
   };
 
-  uint64_t HashOf(uint64_t from, uint64_t to, uint64_t end, uint64_t space) const;
-  // kNoTrace where the table is full.
-  uint32_t FindOrAdd(const Trace& key, uint64_t hash, bool is_return, const Moment& moment);
-  Places ResolvePlaces(const Trace& trace, const Moment& moment);
+  // In the pipeline's thread.
+  uint32_t SpaceNumber(const Process& process, bool is_guest);
+  // Where a JIT compiler replaces code: the number of the space and of the places that the addresses are now.
+  void FindEdgeSpaces(const Part& part, Batch* batch);
+  void GiveBatch(LossLedger* losses);
+  void TakeAnswer(Batch* batch, LossLedger* losses);
+  Places ResolvePlaces(const Trace& trace, const Part& part);
   uint32_t PlaceOf(uint64_t address, const CodeMapping* mapping, CpuMode mode, uint64_t time_ns);
+
+  // The trace that edge `index` of a part is in.
+  static Trace KeyOf(const Batch& batch, const Part& part, size_t index);
+
+  // In the table's thread, or where that has nothing to do.
+  void Count(Batch* batch);
+  void CountPart(const Part& part, uint32_t part_index, Batch* batch);
+  uint64_t HashOf(const Trace& key) const;
+  // kNoNumber where the table is full.
+  uint32_t FindOrAdd(const Trace& key, uint64_t hash, bool* is_new);
   bool AddCycles(uint32_t trace, uint32_t cycles);
+  bool AddLooseCycles(uint32_t trace, uint32_t cycles, uint64_t executions);
   void GrowIndex();
-  void GrowCycles();
+  void GrowLooseCycles();
 
   ProcessTable& processes_;
   PlaceNumbers& numbers_;
+  const bool in_background_;
   std::vector<BranchStackFormat> formats_;  // by event
+  absl::flat_hash_map<uint64_t, uint32_t> spaces_;
+  absl::flat_hash_map<std::array<uint32_t, 4>, uint32_t> spaces_by_place_;  // space, from, to, end
+  uint32_t spaces_count_ = 0;
+  uint64_t last_space_ = kEmptyKey;
+  uint32_t last_space_number_ = 0;
+  LargeVector<Places> places_;  // by trace
+  uint64_t wrong_path_ = 0;
+  std::array<Batch, 2> batches_;
+  Batch* filling_ = &batches_[0];
+  Batch* given_ = &batches_[1];  // worked on, or done and its answer not taken
+
+  // Owned by the table's thread while it works on `given_`.
   std::array<uint64_t, 4> seeds_;
   LargeVector<Slot> index_;  // a power of two, at most half of it used
   LargeVector<Trace> traces_;
-  LargeVector<Places> places_;  // by trace
-  LargeVector<CycleCount> cycles_;
-  size_t cycles_used_ = 0;
-  uint64_t wrong_path_ = 0;
-  std::vector<BranchEdge> edges_;
+  LargeVector<Histogram> histograms_;
+  LargeVector<LooseCycles> loose_;  // as index_
+  size_t loose_used_ = 0;
   std::vector<uint64_t> hashes_;
+  std::vector<uint32_t> ids_;
+
+  // For CyclesOf: loose_ by trace and cycles, once everything is counted.
+  std::vector<LooseCycles> loose_by_trace_;
+  std::vector<CycleCount> found_cycles_;
+
+  BatchWorker<Batch*> worker_;
 };
 
 }  // namespace ptarmigan::internal

@@ -21,7 +21,7 @@ struct AssemblyInput {
   MemoryTable& memory;    // becomes the profile's summary
   const Profile& labels;  // label_sets[i] is what Row::labels == i means
   std::span<const EventColumn> columns;
-  const BranchTable& branches;
+  BranchTable& branches;
   BranchCode& branch_code;
 };
 

@@ -61,16 +61,16 @@ void BranchRows::OnSample(const CapturedSample& sample) {
     AppendIdentity(sample, &text_);
     Append("{}\t0x{:x}\t0x{:x}\t", i, branch.from, branch.to);
     // Neither predicted nor mispredicted, no cycles, no speculation: the hardware does not tell.
-    if (has_flags && (branch.mispredicted || branch.predicted))
-      Append("{:d}\t{:d}\t", branch.mispredicted, branch.predicted);
+    if (has_flags && (branch.mispredicted != 0 || branch.predicted != 0))
+      Append("{}\t{}\t", +branch.mispredicted, +branch.predicted);
     else
       text_ += "\t\t";
-    if (has_cycles && branch.cycles != 0) Append("{}", branch.cycles);
+    if (has_cycles && branch.cycles != 0) Append("{}", +branch.cycles);
     Append("\t{}\t", BranchTypeName(branch));
-    if (branch.spec != 0) Append("{}", branch.spec);
+    if (branch.spec != 0) Append("{}", +branch.spec);
     text_ += '\t';
     if (has_flags)
-      Append("{:d}\t{:d}\n", branch.abort, branch.in_transaction);
+      Append("{}\t{}\n", +branch.abort, +branch.in_transaction);
     else
       text_ += "\t\n";
   }

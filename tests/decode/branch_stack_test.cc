@@ -47,7 +47,7 @@ TEST(BranchStack, DropsWrongPathEntriesAndKeepsTheOthers) {
                                 {.from = 5, .to = 6, .mispredicted = true, .spec = 3},
                                 {.from = 7, .to = 8}});
   std::vector<BranchEdge> edges;
-  const auto counts = ReadBranchStack(sample, FormatOf(kBranchAny), &edges);
+  const auto counts = AppendBranchStack(sample, FormatOf(kBranchAny), &edges);
   EXPECT_EQ(counts.whole, 3U);
   EXPECT_EQ(counts.wrong_path, 1U);
   EXPECT_EQ(counts.all(), 4U);
@@ -62,7 +62,7 @@ TEST(BranchStack, AcceptsHalfRecordsAndCountsEmptyOnes) {
   const auto sample =
       SampleOf({{.from = 0, .to = 2}, {.from = 3, .to = 0}, {}, {.from = 5, .to = 6}});
   std::vector<BranchEdge> edges;
-  const auto counts = ReadBranchStack(sample, FormatOf(kBranchAny, Arch::kArm64), &edges);
+  const auto counts = AppendBranchStack(sample, FormatOf(kBranchAny, Arch::kArm64), &edges);
   EXPECT_EQ(counts.half, 2U);
   EXPECT_EQ(counts.empty, 1U);
   EXPECT_EQ(counts.whole, 1U);
@@ -72,7 +72,7 @@ TEST(BranchStack, AcceptsHalfRecordsAndCountsEmptyOnes) {
 TEST(BranchStack, TakesNoOutcomeFromEventsThatRecordNone) {
   const auto sample = SampleOf({{.from = 1, .to = 2, .predicted = true, .cycles = 9}});
   std::vector<BranchEdge> edges;
-  ReadBranchStack(sample, FormatOf(kBranchAny | kBranchNoFlags | kBranchNoCycles), &edges);
+  AppendBranchStack(sample, FormatOf(kBranchAny | kBranchNoFlags | kBranchNoCycles), &edges);
   EXPECT_EQ(edges[0].outcome, BranchOutcome::kUnknown);
   EXPECT_EQ(edges[0].cycles, 0);
 }
@@ -80,9 +80,10 @@ TEST(BranchStack, TakesNoOutcomeFromEventsThatRecordNone) {
 TEST(BranchStack, DoesNotBelieveOutcomesThatPerfMadeUpForCoresight) {
   const auto sample = SampleOf({{.from = 1, .to = 2, .predicted = true}});
   std::vector<BranchEdge> edges;
-  ReadBranchStack(sample, FormatOf(kBranchHwIndex, Arch::kArm64), &edges);
+  AppendBranchStack(sample, FormatOf(kBranchHwIndex, Arch::kArm64), &edges);
   EXPECT_EQ(edges[0].outcome, BranchOutcome::kUnknown);
-  ReadBranchStack(sample, FormatOf(kBranchAny, Arch::kArm64), &edges);
+  edges.clear();
+  AppendBranchStack(sample, FormatOf(kBranchAny, Arch::kArm64), &edges);
   EXPECT_EQ(edges[0].outcome, BranchOutcome::kPredicted);
 }
 
@@ -94,11 +95,12 @@ TEST(BranchStack, CountsEveryEntryOnceWhateverItHolds) {
     for (BranchRecord& branch : sample.branches) {
       branch.from = random() % 3 == 0 ? 0 : random();
       branch.to = random() % 3 == 0 ? 0 : random();
-      branch.spec = static_cast<uint8_t>(random() % 4);
-      branch.mispredicted = random() % 2 == 0;
-      branch.predicted = random() % 2 == 0;
+      branch.spec = random() & 3;
+      branch.mispredicted = random() & 1;
+      branch.predicted = random() & 1;
     }
-    const auto counts = ReadBranchStack(sample, FormatOf(random() & 0xfffff), &edges);
+    edges.clear();
+    const auto counts = AppendBranchStack(sample, FormatOf(random() & 0xfffff), &edges);
     EXPECT_EQ(counts.all(), sample.branches.size());
     EXPECT_EQ(counts.kept(), edges.size());
   }

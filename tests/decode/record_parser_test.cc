@@ -135,8 +135,8 @@ TEST_P(RecordParserTest, ReadsASampleWithEveryField) {
   EXPECT_EQ(branch.spec, 2U);
   EXPECT_EQ(branch.new_type, 5U);
   EXPECT_EQ(branch.privilege, 3U);
-  EXPECT_EQ(branch.counters, 0x111U);
-  EXPECT_EQ(sample.branches[1].counters, 0x222U);
+  EXPECT_EQ(sample.branch_counters[0], 0x111U);
+  EXPECT_EQ(sample.branch_counters[1], 0x222U);
   EXPECT_EQ(sample.user_regs.abi, RegisterSet::Abi::k64);
   EXPECT_EQ(sample.user_regs.values[0], 0xaU);
   EXPECT_EQ(sample.user_regs.values[8], 0xbU);

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <random>
 #include <string>
 #include <tuple>
@@ -30,8 +31,8 @@ Profile ProfileWithBranches() {
       {.from = from, .to = to, .count = 9, .mispredicted = 2, .predicted = 4, .cycles_sum = 31});
   branches.AddEdge({.from = BranchSummary::kNone, .to = lone, .count = 1});
   branches.AddBlock({.start = to, .end = from, .count = 8, .instructions = 5});
-  branches.AddCycles({to, from}, 3, 6);
-  branches.AddCycles({to, from}, 4, 1);
+  branches.AddCycles({to, from}, std::array{BranchSummary::CycleCount{3, 6}});
+  branches.AddCycles({to, from}, std::array{BranchSummary::CycleCount{4, 1}});
   branches.AddTrace(
       {.from = from, .to = to, .end = from, .is_return = true, .count = 8, .mispredicted = 2});
   branches.AddTrace({.from = from, .to = to, .count = 1});

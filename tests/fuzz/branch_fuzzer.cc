@@ -24,11 +24,11 @@ BranchRecord ReadEntry(ByteCursor* cursor) {
   record.from = cursor->U64();
   record.to = cursor->U64();
   const uint64_t flags = cursor->U64();
-  record.mispredicted = (flags & 1) != 0;
-  record.predicted = (flags & 2) != 0;
-  record.cycles = static_cast<uint16_t>(flags >> 4);
-  record.type = static_cast<uint8_t>(flags >> 20 & 15);
-  record.spec = static_cast<uint8_t>(flags >> 24 & 3);
+  record.mispredicted = flags & 1;
+  record.predicted = flags >> 1 & 1;
+  record.cycles = flags >> 4 & 0xffff;
+  record.type = flags >> 20 & 15;
+  record.spec = flags >> 24 & 3;
   return record;
 }
 
@@ -115,7 +115,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     Prepare(what, sample, &pipeline);
     pipeline.OnSample(sample);
     if (format.mode != BranchStackMode::kFlow) continue;
-    const BranchEntryCounts counts = ReadBranchStack(sample, format, &edges);
+    edges.clear();
+    const BranchEntryCounts counts = AppendBranchStack(sample, format, &edges);
     CHECK(counts.all() == sample.branches.size());
     CHECK(counts.kept() == edges.size());
     entries += counts.all();

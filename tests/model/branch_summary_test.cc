@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <vector>
 
 #include "model/profile.h"
@@ -34,9 +35,9 @@ TEST(BranchSummary, KeepsEveryBlocksCyclesApart) {
   BranchSummaryBuilder builder;
   builder.AddBlock({.start = 1, .end = 2, .count = 4, .instructions = 3});
   builder.AddBlock({.start = 5, .end = 6, .count = 1});
-  builder.AddCycles({1, 2}, 9, 1);
-  builder.AddCycles({1, 2}, 4, 2);
-  builder.AddCycles({1, 2}, 0xffff, 1);
+  builder.AddCycles({1, 2}, std::array{BranchSummary::CycleCount{9, 1}});
+  builder.AddCycles({1, 2}, std::array{BranchSummary::CycleCount{4, 2}});
+  builder.AddCycles({1, 2}, std::array{BranchSummary::CycleCount{0xffff, 1}});
   const BranchSummary summary = builder.Finish();
   ASSERT_EQ(summary.blocks.size(), 2U);
   const CycleFigures figures = FiguresOf(summary.Cycles(summary.blocks[0]));
@@ -65,7 +66,7 @@ Profile ProfileWithEdge(uint64_t first, uint64_t second) {
   branches.AddEdge({.from = from, .to = to, .count = 2, .predicted = 2});
   branches.AddEdge({.from = BranchSummary::kNone, .to = to, .count = 1});
   branches.AddBlock({.start = to, .end = from, .count = 5});
-  branches.AddCycles({to, from}, 6, 5);
+  branches.AddCycles({to, from}, std::array{BranchSummary::CycleCount{6, 5}});
   branches.AddTrace({.from = from, .to = to, .end = from, .count = 2});
   branches.AddFunctionStart(to, 0x18);
   branches.AddRejected(1);

@@ -79,7 +79,8 @@ class CountingSink : public EventSink {
   void OnSample(const CapturedSample& sample) override {
     const auto format = BranchStackFormatOf(description_, description_.events[sample.event]);
     if (format.mode != BranchStackMode::kFlow) return;
-    const BranchEntryCounts counts = ReadBranchStack(sample, format, &edges_);
+    edges_.clear();
+    const BranchEntryCounts counts = AppendBranchStack(sample, format, &edges_);
     EXPECT_EQ(counts.all(), sample.branches.size());
     wrong_path += counts.wrong_path;
     for (const BranchEdge& edge : edges_) ++edges[{edge.from, edge.to}];

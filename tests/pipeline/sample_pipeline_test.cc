@@ -3,10 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <random>
 
+#include "base/check.h"
 #include "base/str_format.h"
 #include "model/stack.h"
 #include "pipeline/import.h"
@@ -407,41 +409,79 @@ TEST_F(SamplePipelineTest, UsesBranchStacksAsStacksOnlyInCallStackMode) {
   EXPECT_EQ(Label(profile, 1, "stack_origin"), "lbr");
 }
 
-TEST_F(SamplePipelineTest, NamesJitCodeAsItWasAtTheSamplesTime) {
-  const std::string path = TestTemporaryDirectory() + "/jit-5.dump";
-  JitDumpWriter writer(std::endian::native, 5);
-  writer.Load(100, 0x20000, 0x100, "before");
-  writer.Load(200, 0x20000, 0x100, "after");
-  std::ofstream(path, std::ios::binary) << writer.bytes();
-  Map(5, 0x90000, 0x1000, 0, path);
-  Map(5, 0x20000, 0x1000, 0, "//anon");
-  for (const uint64_t time_ns : {uint64_t{150}, uint64_t{250}, uint64_t{260}}) {
-    source_.Play([time_ns](EventSink& sink) {
-      CapturedSample sample;
-      sample.identity.pid = sample.identity.tid = 5;
-      sample.identity.time_ns = time_ns;
-      sample.identity.has_time = true;
-      sample.cpumode = CpuMode::kUser;
-      sample.ip = {0x20010};
-      sample.has_ip = true;
-      sample.chain = {kContextUser, 0x20010};
-      sample.has_chain = true;
-      sink.OnSample(sample);
-    });
+// The function at 0x20000 of process 5 is "before" until 200 ns, then "after"; sampled once and twice.
+class JitPipelineTest : public SamplePipelineTest {
+ protected:
+  Profile RunJit(std::string_view name, const CapturedSample& sample) {
+    const std::string path = TestTemporaryDirectory() + StrFormat("/{}/jit-5.dump", name);
+    std::filesystem::create_directories(std::filesystem::path(path).parent_path());
+    JitDumpWriter writer(std::endian::native, 5);
+    writer.Load(100, 0x20000, 0x100, "before");
+    writer.Load(200, 0x20000, 0x100, "after");
+    std::ofstream(path, std::ios::binary) << writer.bytes();
+    Map(5, 0x90000, 0x1000, 0, path);
+    Map(5, 0x20000, 0x1000, 0, "//anon");
+    for (const uint64_t time_ns : {uint64_t{150}, uint64_t{250}, uint64_t{260}}) {
+      source_.Play([time_ns, sample](EventSink& sink) {
+        CapturedSample timed = sample;
+        timed.identity.pid = timed.identity.tid = 5;
+        timed.identity.time_ns = time_ns;
+        timed.identity.has_time = true;
+        timed.cpumode = CpuMode::kUser;
+        timed.ip = {0x20010};
+        timed.has_ip = true;
+        sink.OnSample(timed);
+      });
+    }
+    SymbolizerOptions options;
+    options.cache_directory = "-";
+    Symbolizer symbolizer(options);
+    auto profile = ImportRecording(source_, symbolizer, {});
+    CHECK(profile.has_value());
+    return std::move(*profile);
   }
-  SymbolizerOptions options;
-  options.cache_directory = "-";
-  Symbolizer symbolizer(options);
-  const auto profile = ImportRecording(source_, symbolizer, {});
-  ASSERT_TRUE(profile.has_value());
+  static std::string FunctionAt(const Profile& profile, LocationId location) {
+    const auto lines = profile.Lines(profile.locations[location]);
+    return lines.size() == 1 ? std::string(profile.Text(profile.functions[lines[0].function].name))
+                             : "";
+  }
+};
+
+TEST_F(JitPipelineTest, NamesCodeAsItWasAtTheSamplesTime) {
+  CapturedSample sample;
+  sample.chain = {kContextUser, 0x20010};
+  sample.has_chain = true;
+  const Profile profile = RunJit("chain", sample);
   std::map<std::string, int64_t> samples;
-  for (size_t i = 0; i < profile->samples.size(); ++i) {
-    const auto& location = profile->locations[profile->Stack(profile->samples[i].stack)[0]];
-    ASSERT_EQ(location.lines_count, 1U);
-    const auto& function = profile->functions[profile->Lines(location)[0].function];
-    samples[std::string(profile->Text(function.name))] += profile->Values(i)[0];
+  for (size_t i = 0; i < profile.samples.size(); ++i) {
+    samples[FunctionAt(profile, profile.Stack(profile.samples[i].stack)[0])] +=
+        profile.Values(i)[0];
   }
   EXPECT_EQ(samples, (std::map<std::string, int64_t>{{"before", 1}, {"after", 2}}));
+}
+
+TEST_F(JitPipelineTest, NamesBranchesAsTheyWereAtTheSamplesTime) {
+  const uint32_t lbr = source_.AddEvent("cycles", kPerfTypeHardware, 0);
+  EventAttr& attr = source_.mutable_description().events[lbr].attr;
+  attr.sample_type |= kSampleBranchStack;
+  attr.branch_sample_type = kBranchAny;
+  CapturedSample sample;
+  sample.event = lbr;
+  sample.branches = {{.from = 0x20010, .to = 0x20004, .predicted = 1, .cycles = 3},
+                     {.from = 0x20010, .to = 0x20004, .predicted = 1, .cycles = 3}};
+  sample.has_branches = true;
+  const Profile profile = RunJit("branches", sample);
+  std::map<std::string, uint64_t> edges;
+  for (const BranchSummary::Edge& edge : profile.summary.branches.edges) {
+    EXPECT_EQ(FunctionAt(profile, edge.from), FunctionAt(profile, edge.to));
+    edges[FunctionAt(profile, edge.from)] += edge.count;
+  }
+  EXPECT_EQ(edges, (std::map<std::string, uint64_t>{{"before", 2}, {"after", 4}}));
+  std::map<std::string, uint64_t> blocks;
+  for (const BranchSummary::Block& block : profile.summary.branches.blocks) {
+    blocks[FunctionAt(profile, block.start)] += block.count;
+  }
+  EXPECT_EQ(blocks, (std::map<std::string, uint64_t>{{"before", 1}, {"after", 2}}));
 }
 
 TEST_F(SamplePipelineTest, KeepsWhatCameBeforeTheSourceFailed) {

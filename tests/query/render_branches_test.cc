@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <nlohmann/json.hpp>
 
 #include "model/branch_summary.h"
@@ -28,8 +29,8 @@ Profile ProfileWithBranches() {
   branches.AddEdge({.from = BranchSummary::kNone, .to = start, .count = 1});
   branches.AddBlock({.start = start, .end = end, .count = 9, .instructions = 6});
   branches.AddBlock({.start = end, .end = end, .count = 1});
-  branches.AddCycles({start, end}, 3, 8);
-  branches.AddCycles({start, end}, 0xffff, 1);
+  branches.AddCycles({start, end}, std::array{BranchSummary::CycleCount{3, 8}});
+  branches.AddCycles({start, end}, std::array{BranchSummary::CycleCount{0xffff, 1}});
   branches.AddFunctionStart(end, 0x4011a0);
   branches.AddRejected(4);
   branches.AddWrongPath(5);
