@@ -11,9 +11,6 @@ constexpr uint64_t kTransactionBits = kBranchAbortTx | kBranchInTx | kBranchNoTx
 
 // PERF_BR_SPEC_WRONG_PATH
 constexpr uint8_t kSpecWrongPath = 1;
-// PERF_BR_RET, PERF_BR_COND_RET
-constexpr uint8_t kTypeReturn = 6;
-constexpr uint8_t kTypeConditionalReturn = 10;
 
 // perf makes branch stacks from CoreSight traces with every entry marked as predicted (tools/perf/util/cs-etm.c), though
 // the trace does not tell. Its events choose no kind of branch, which BRBE's cannot do without choosing ANY.
@@ -38,10 +35,6 @@ BranchStackFormat BranchStackFormatOf(const RecordingDescription& description,
   format.has_outcome = (chosen & kBranchNoFlags) == 0 && !IsMadeFromCoresight(description, attr);
   format.has_cycles = (chosen & kBranchNoCycles) == 0;
   return format;
-}
-
-bool IsReturnType(const BranchRecord& branch) {
-  return branch.type == kTypeReturn || branch.type == kTypeConditionalReturn;
 }
 
 BranchEntryCounts AppendBranchStack(const CapturedSample& sample, const BranchStackFormat& format,

@@ -65,7 +65,11 @@ struct BranchEntryCounts {
 BranchEntryCounts AppendBranchStack(const CapturedSample& sample, const BranchStackFormat& format,
                                     std::vector<BranchEdge>* edges);
 
-// Whether a branch recorded as type and new_type (PERF_BR_*) is a return from a function.
-bool IsReturnType(const BranchRecord& branch);
+// Whether a branch's recorded type (PERF_BR_*) is that of a return from a function.
+inline bool IsReturnType(const BranchRecord& branch) {
+  constexpr uint64_t kReturn = 6;              // PERF_BR_RET
+  constexpr uint64_t kConditionalReturn = 10;  // PERF_BR_COND_RET
+  return branch.type == kReturn || branch.type == kConditionalReturn;
+}
 
 }  // namespace ptarmigan

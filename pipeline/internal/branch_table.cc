@@ -28,6 +28,21 @@ uint64_t MultiplyFold(uint64_t a, uint64_t b) {
 
 }  // namespace
 
+// (Ahead of its uses: it is called for every edge.)
+inline BranchTable::Key BranchTable::KeyOf(const Batch& batch, const Part& part, size_t index) {
+  const BranchEdge* edges = batch.edges.data() + part.edges_begin;
+  const bool has_run = index > 0 && part.has_runs && edges[index].to != 0;
+  return {.from = edges[index].from,
+          .to = edges[index].to,
+          .end = has_run ? edges[index - 1].from : 0,
+          .space = part.is_by_place ? batch.edge_spaces[part.edges_begin + index] : part.space};
+}
+
+inline uint64_t BranchTable::HashOf(const Key& key) const {
+  return MultiplyFold(MultiplyFold(key.from ^ seeds_[0], key.to ^ seeds_[1]) ^ key.end,
+                      seeds_[2] + seeds_[3] * key.space);
+}
+
 void BranchTable::Batch::Clear() {
   edges.clear();
   parts.clear();
@@ -104,16 +119,6 @@ void BranchTable::FindEdgeSpaces(const Part& part, Batch* batch) {
   }
 }
 
-BranchTable::Trace BranchTable::KeyOf(const Batch& batch, const Part& part, size_t index) {
-  const BranchEdge* edges = batch.edges.data() + part.edges_begin;
-  Trace key;
-  key.from = edges[index].from;
-  key.to = edges[index].to;
-  key.end = index > 0 && part.has_runs && edges[index].to != 0 ? edges[index - 1].from : 0;
-  key.space = part.is_by_place ? batch.edge_spaces[part.edges_begin + index] : part.space;
-  return key;
-}
-
 void BranchTable::GiveBatch(LossLedger* losses) {
   worker_.Drain();
   std::swap(filling_, given_);
@@ -151,7 +156,7 @@ void BranchTable::Finish(LossLedger* losses) {
   std::ranges::sort(loose_by_trace_, {}, &LooseCycles::key);
 }
 
-BranchTable::Places BranchTable::ResolvePlaces(const Trace& trace, const Part& part) {
+BranchTable::Places BranchTable::ResolvePlaces(const Key& trace, const Part& part) {
   const auto lookup = [&](uint64_t address) {
     return processes_.Lookup(*part.process, {address}, ModeOf(address, part.is_guest));
   };
@@ -218,12 +223,13 @@ void BranchTable::Count(Batch* batch) {
 
 void BranchTable::CountPart(const Part& part, uint32_t part_index, Batch* batch) {
   const std::span edges(batch->edges.data() + part.edges_begin, part.edges_count);
-  const auto key_of = [&](size_t i) { return KeyOf(*batch, part, i); };
   // Each loop asks for the memory that the next one needs.
+  keys_.resize(edges.size());
   hashes_.resize(edges.size());
   ids_.resize(edges.size());
   for (size_t i = 0; i < edges.size(); ++i) {
-    hashes_[i] = HashOf(key_of(i));
+    keys_[i] = KeyOf(*batch, part, i);
+    hashes_[i] = HashOf(keys_[i]);
     __builtin_prefetch(&index_[hashes_[i] & (index_.size() - 1)]);
   }
   for (size_t i = 0; i < edges.size(); ++i) {
@@ -232,15 +238,15 @@ void BranchTable::CountPart(const Part& part, uint32_t part_index, Batch* batch)
   }
   for (size_t i = 0; i < edges.size(); ++i) {
     const BranchEdge& edge = edges[i];
-    const Trace key = key_of(i);
     bool is_new = false;
-    ids_[i] = FindOrAdd(key, hashes_[i], &is_new);
+    ids_[i] = FindOrAdd(keys_[i], hashes_[i], &is_new);
     if (ids_[i] == kNoNumber) {
       ++batch->not_kept;
       continue;
     }
     if (is_new) {
-      batch->new_traces.push_back({.key = key, .part = part_index, .is_return = edge.is_return});
+      batch->new_traces.push_back(
+          {.key = keys_[i], .part = part_index, .is_return = edge.is_return});
     }
     Trace& trace = traces_[ids_[i]];
     ++trace.count;
@@ -258,12 +264,7 @@ void BranchTable::CountPart(const Part& part, uint32_t part_index, Batch* batch)
   }
 }
 
-uint64_t BranchTable::HashOf(const Trace& key) const {
-  return MultiplyFold(MultiplyFold(key.from ^ seeds_[0], key.to ^ seeds_[1]) ^ key.end,
-                      seeds_[2] + seeds_[3] * key.space);
-}
-
-uint32_t BranchTable::FindOrAdd(const Trace& key, uint64_t hash, bool* is_new) {
+uint32_t BranchTable::FindOrAdd(const Key& key, uint64_t hash, bool* is_new) {
   const size_t mask = index_.size() - 1;
   const auto high = static_cast<uint32_t>(hash >> 32);
   size_t at = hash & mask;
@@ -278,7 +279,12 @@ uint32_t BranchTable::FindOrAdd(const Trace& key, uint64_t hash, bool* is_new) {
   if (traces_.size() >= kTracesMax) return kNoNumber;
   const auto id = static_cast<uint32_t>(traces_.size());
   index_[at] = {high, id};
-  traces_.push_back(key);
+  Trace trace;
+  trace.from = key.from;
+  trace.to = key.to;
+  trace.end = key.end;
+  trace.space = key.space;
+  traces_.push_back(trace);
   *is_new = true;
   if (traces_.size() * 2 > index_.size()) GrowIndex();
   return id;
@@ -320,7 +326,8 @@ void BranchTable::GrowIndex() {
   LargeVector<Slot> grown(index_.size() * 2);
   const size_t mask = grown.size() - 1;
   for (uint32_t id = 0; id < traces_.size(); ++id) {
-    const uint64_t hash = HashOf(traces_[id]);
+    const Trace& trace = traces_[id];
+    const uint64_t hash = HashOf({trace.from, trace.to, trace.end, trace.space});
     size_t at = hash & mask;
     while (grown[at].trace != kNoNumber) at = (at + 1) & mask;
     grown[at] = {static_cast<uint32_t>(hash >> 32), id};

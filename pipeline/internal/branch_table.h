@@ -123,8 +123,14 @@ class BranchTable {
     bool has_runs = false;     // nothing was left out between two edges
     bool is_by_place = false;  // Batch::edge_spaces instead of `space`
   };
+  struct Key {
+    uint64_t from = 0;
+    uint64_t to = 0;
+    uint64_t end = 0;
+    uint32_t space = 0;
+  };
   struct NewTrace {
-    Trace key;
+    Key key;
     uint32_t part = 0;
     bool is_return = false;
   };
@@ -145,18 +151,18 @@ class BranchTable {
   void FindEdgeSpaces(const Part& part, Batch* batch);
   void GiveBatch(LossLedger* losses);
   void TakeAnswer(Batch* batch, LossLedger* losses);
-  Places ResolvePlaces(const Trace& trace, const Part& part);
+  Places ResolvePlaces(const Key& trace, const Part& part);
   uint32_t PlaceOf(uint64_t address, const CodeMapping* mapping, CpuMode mode, uint64_t time_ns);
 
   // The trace that edge `index` of a part is in.
-  static Trace KeyOf(const Batch& batch, const Part& part, size_t index);
+  static Key KeyOf(const Batch& batch, const Part& part, size_t index);
 
   // In the table's thread, or where that has nothing to do.
   void Count(Batch* batch);
   void CountPart(const Part& part, uint32_t part_index, Batch* batch);
-  uint64_t HashOf(const Trace& key) const;
+  uint64_t HashOf(const Key& key) const;
   // kNoNumber where the table is full.
-  uint32_t FindOrAdd(const Trace& key, uint64_t hash, bool* is_new);
+  uint32_t FindOrAdd(const Key& key, uint64_t hash, bool* is_new);
   bool AddCycles(uint32_t trace, uint32_t cycles);
   bool AddLooseCycles(uint32_t trace, uint32_t cycles, uint64_t executions);
   void GrowIndex();
@@ -184,6 +190,7 @@ class BranchTable {
   LargeVector<Histogram> histograms_;
   LargeVector<LooseCycles> loose_;  // as index_
   size_t loose_used_ = 0;
+  std::vector<Key> keys_;  // of the part that is counted, as `hashes_` and `ids_`
   std::vector<uint64_t> hashes_;
   std::vector<uint32_t> ids_;
 
