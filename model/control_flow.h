@@ -42,7 +42,8 @@ enum class BranchKind : uint8_t {
 
 constexpr uint32_t kNoFlowId = UINT32_MAX;
 
-// Straight-line code from `start` up to and with the instruction at `last`.
+// Straight-line code from `start` up to and with the instruction at `last`. Without instructions: a place that a branch led
+// to, but where nothing ran before an event.
 struct CodeBlock {
   VirtAddr start;
   VirtAddr last;
@@ -52,9 +53,9 @@ struct CodeBlock {
   bool is_64_bit = true;
   // Of its image, when it first ran. Other code at the same address is another block.
   uint32_t epoch = 0;
-  // The function that holds `start`: its first address; 0 where none is known.
+  // The start of the function that holds `start`; where none is known, of the region of code.
   VirtAddr function;
-  VirtAddr function_end;
+  bool knows_function = false;
 
   VirtAddr end() const { return last + last_size_bytes; }  // behind the last instruction
 };
@@ -71,6 +72,8 @@ enum class FlowStep : uint8_t {
   kBegin,      // the first block after a gap
 };
 
+// What a branch from one block to another does.
+FlowStep StepBetween(const CodeBlock& from, const CodeBlock& to);
 // From the last instruction of a block to the first of another. An edge of kind kNone, or to the block right behind a
 // conditional jump, was no taken branch.
 struct FlowEdge {
@@ -79,6 +82,10 @@ struct FlowEdge {
   BranchKind kind = BranchKind::kNone;
   bool taken = false;  // a branch was; kNone, asynchronous and not-taken edges are false
   FlowStep step = FlowStep::kStay;
+
+  // By flow, not by an event.
+  static FlowEdge Between(uint32_t from, const CodeBlock& from_block, uint32_t to,
+                          const CodeBlock& to_block);
 };
 
 // Ids are indexes in order of first execution, so that they do not depend on how many threads decoded.
@@ -247,6 +254,41 @@ class FlowSink {
   // In the order of the stream, from one thread. Both are valid during the call; the graph of one stream only grows.
   virtual void OnFlowSegment(const FlowGraph& graph, const FlowSegment& segment) = 0;
 };
+
+inline FlowStep StepBetween(const CodeBlock& from, const CodeBlock& to) {
+  switch (from.ending) {
+    case BranchKind::kCall:
+    case BranchKind::kIndirectCall:
+      // A call of the next instruction only asks for the program counter.
+      return to.start == from.end() ? FlowStep::kStay : FlowStep::kCall;
+    case BranchKind::kSystemCall:
+      return FlowStep::kCall;
+    case BranchKind::kReturn:
+    case BranchKind::kSystemReturn:
+      return FlowStep::kReturn;
+    default:
+      break;
+  }
+  if (from.function == to.function && from.knows_function == to.knows_function) {
+    return FlowStep::kStay;
+  }
+  // Direct jumps into the middle of another symbol lead to and from the cold parts of one function.
+  const bool into_the_middle = to.knows_function && to.start != to.function;
+  if (from.ending == BranchKind::kIndirectJump && into_the_middle) return FlowStep::kLeap;
+  return FlowStep::kTailCall;
+}
+
+inline FlowEdge FlowEdge::Between(uint32_t from, const CodeBlock& from_block, uint32_t to,
+                                  const CodeBlock& to_block) {
+  const BranchKind kind = from_block.ending;
+  const bool falls_through =
+      kind == BranchKind::kConditionalJump && to_block.start == from_block.end();
+  return {.from = from,
+          .to = to,
+          .kind = kind,
+          .taken = kind != BranchKind::kNone && !falls_through,
+          .step = StepBetween(from_block, to_block)};
+}
 
 inline FlowBytes& FlowBytes::operator+=(const FlowBytes& other) {
   decoded += other.decoded;

@@ -1,0 +1,292 @@
+#include "decode/internal/pt_packet_scan.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "decode/internal/pt_index.h"
+
+namespace ptarmigan::internal {
+namespace {
+
+__extension__ using Wide = unsigned __int128;
+
+constexpr unsigned kFractionBits = 16;
+// Bits of the crystal's clock that TMA has.
+constexpr unsigned kTmaBits = 16;
+
+uint64_t Scale(uint64_t value, uint64_t factor, uint64_t divisor) {
+  return static_cast<uint64_t>(static_cast<Wide>(value) * factor / divisor);
+}
+
+template <typename T>
+T Little(const std::byte* at) {
+  T value;
+  std::memcpy(&value, at, sizeof(value));
+  if constexpr (std::endian::native == std::endian::big) value = ByteSwap(value);
+  return value;
+}
+
+// What to do with a packet by its first byte.
+enum Lead : uint8_t {
+  kOther,
+  kPad,
+  kTnt,
+  kEnablePacket,
+  kDisablePacket,
+  kAddress,
+  kTscPacket,
+  kMtcPacket,
+  kModePacket,
+  kCycPacket,
+  kExtendedPacket
+};
+
+constexpr std::array<Lead, 256> MakeLeads() {
+  std::array<Lead, 256> leads = {};
+  for (unsigned byte = 0; byte < 256; ++byte) {
+    Lead lead = kOther;
+    if (byte == 0) {
+      lead = kPad;
+    } else if (byte == 2) {
+      lead = kExtendedPacket;
+    } else if ((byte & 1) == 0) {
+      lead = kTnt;
+    } else if ((byte & 0x1f) == 0x11) {
+      lead = kEnablePacket;
+    } else if ((byte & 0x1f) == 0x01) {
+      lead = kDisablePacket;
+    } else if ((byte & 0x1f) == 0x0d || (byte & 0x1f) == 0x1d) {
+      lead = kAddress;
+    } else if (byte == 0x19) {
+      lead = kTscPacket;
+    } else if (byte == 0x59) {
+      lead = kMtcPacket;
+    } else if (byte == 0x99) {
+      lead = kModePacket;
+    } else if ((byte & 3) == 3) {
+      lead = kCycPacket;
+    }
+    leads[byte] = lead;
+  }
+  return leads;
+}
+constexpr std::array<Lead, 256> kLeads = MakeLeads();
+constexpr uint8_t kAddressBytes[8] = {0, 2, 4, 6, 6, 0, 8, 0};
+
+}  // namespace
+
+PtClock::PtClock(const PtConfig& config) : config_(config) {}
+
+void PtClock::Reset() {
+  known_ = false;
+  ticks_ = base_ticks_ = 0;
+  cycles_ = 0;
+  has_tma_ = has_mtc_ = false;
+  mtc_cycles_ = 0;
+  cbr_ = 0;
+  measured_ = 0;
+}
+
+void PtClock::Advance(uint64_t ticks) {
+  base_ticks_ = ticks;
+  cycles_ = 0;
+  if (!known_ || ticks > ticks_) ticks_ = ticks;
+}
+
+uint64_t PtClock::CrystalToTicks(uint64_t crystal_ticks) const {
+  return Scale(crystal_ticks, config_.tsc_ratio, config_.crystal_ratio);
+}
+
+void PtClock::Tsc(uint64_t tsc) {
+  Advance(tsc);
+  known_ = true;
+  has_tma_ = has_mtc_ = false;
+}
+
+void PtClock::Tma(uint16_t crystal, uint16_t fast) {
+  if (!known_) return;
+  // The fast counter holds the ticks since the crystal's clock changed.
+  tma_ticks_ = base_ticks_ - std::min<uint64_t>(fast, base_ticks_);
+  tma_crystal_ = crystal;
+  has_tma_ = true;
+  has_mtc_ = false;
+}
+
+void PtClock::Mtc(uint8_t value) {
+  if (!known_ || config_.tsc_ratio == 0 || config_.crystal_ratio == 0 ||
+      config_.mtc_frequency >= kTmaBits) {
+    return;
+  }
+  const unsigned frequency = config_.mtc_frequency;
+  uint64_t ticks = base_ticks_;
+  if (has_mtc_) {
+    const uint64_t passed = static_cast<uint8_t>(value - last_mtc_);
+    ticks = last_mtc_ticks_ + CrystalToTicks(passed << frequency);
+    if (passed > 0 && mtc_cycles_ > 0 && passed < 3) {
+      measured_ = Scale(ticks - last_mtc_ticks_, uint64_t{1} << kFractionBits, mtc_cycles_);
+    }
+  } else if (has_tma_) {
+    // TMA has the clock's lower bits, MTC eight bits from `frequency` on: what both have tells the distance.
+    const unsigned common = std::min(kTmaBits - frequency, 8U);
+    const uint64_t mask = (uint64_t{1} << common) - 1;
+    const uint64_t then = tma_crystal_ >> frequency;
+    const uint64_t passed = (value - then) & mask;
+    const uint64_t crystal = ((then + passed) << frequency);
+    ticks =
+        crystal < tma_crystal_ ? tma_ticks_ : tma_ticks_ + CrystalToTicks(crystal - tma_crystal_);
+  }
+  has_mtc_ = true;
+  last_mtc_ = value;
+  last_mtc_ticks_ = ticks;
+  mtc_cycles_ = 0;
+  Advance(ticks);
+}
+
+void PtClock::Cyc(uint64_t cycles) {
+  cycles_ += cycles;
+  mtc_cycles_ += cycles;
+  if (!known_) return;
+  uint64_t passed = 0;
+  if (config_.nominal_ratio != 0 && cbr_ != 0) {
+    passed = Scale(cycles_, config_.nominal_ratio, cbr_);
+  } else if (measured_ != 0) {
+    passed = Scale(cycles_, measured_, uint64_t{1} << kFractionBits);
+  }
+  ticks_ = std::max(ticks_, base_ticks_ + passed);
+}
+
+void PtClock::Cbr(uint8_t ratio) {
+  if (ratio == cbr_) return;
+  // What ran before did so at the old ratio.
+  base_ticks_ = std::max(base_ticks_, ticks_);
+  cycles_ = 0;
+  cbr_ = ratio;
+}
+
+void PtPacketScan::AddPoint(size_t offset) {
+  if (!clock_.known()) return;
+  if (!points_.empty() && points_.back().ticks == clock_.ticks()) return;
+  points_.push_back({offset, clock_.ticks()});
+}
+
+void PtPacketScan::AddMark(size_t offset, Mark::Kind kind) {
+  marks_.push_back({offset, kind, clock_.known(), clock_.ticks()});
+}
+
+size_t PtPacketScan::Extended(const std::byte* at, size_t left, size_t offset) {
+  const size_t size = PtPacketBytes({at, left});
+  if (size == 0) return 0;
+  switch (std::to_integer<uint8_t>(at[1])) {
+    case 0xf3:
+      AddMark(offset, Mark::Kind::kOverflow);
+      break;
+    case 0x73:
+      clock_.Tma(Little<uint16_t>(at + 2), static_cast<uint16_t>(Little<uint16_t>(at + 5) & 0x1ff));
+      break;
+    case 0x03:
+      clock_.Cbr(std::to_integer<uint8_t>(at[2]));
+      break;
+    default:
+      break;
+  }
+  return size;
+}
+
+void PtPacketScan::Scan(Bytes bytes) {
+  clock_.Reset();
+  points_.clear();
+  marks_.clear();
+  padding_.clear();
+  next_point_ = 0;
+  next_mark_ = 0;
+  size_t at = 0;
+  while (at < bytes.size()) {
+    const std::byte* packet = bytes.data() + at;
+    const size_t left = bytes.size() - at;
+    const uint8_t first = std::to_integer<uint8_t>(packet[0]);
+    size_t size = 1;
+    switch (kLeads[first]) {
+      case kTnt:
+        break;
+      case kPad: {
+        while (size < left && packet[size] == std::byte{0}) ++size;
+        padding_.push_back({at, size});
+        break;
+      }
+      case kAddress:
+        size += kAddressBytes[first >> 5];
+        break;
+      case kEnablePacket:
+        AddMark(at, Mark::Kind::kEnable);
+        size += kAddressBytes[first >> 5];
+        break;
+      case kDisablePacket:
+        AddMark(at, Mark::Kind::kDisable);
+        size += kAddressBytes[first >> 5];
+        break;
+      case kTscPacket:
+        size = 8;
+        if (left < size) return;
+        clock_.Tsc(Little<uint64_t>(packet) >> 8);
+        AddPoint(at + size);
+        break;
+      case kMtcPacket:
+        size = 2;
+        if (left < size) return;
+        clock_.Mtc(std::to_integer<uint8_t>(packet[1]));
+        AddPoint(at + size);
+        break;
+      case kModePacket:
+        size = 2;
+        break;
+      case kCycPacket: {
+        uint64_t cycles = first >> 3;
+        bool more = (first & 4) != 0;
+        for (unsigned shift = 5; more; shift += 7, ++size) {
+          if (size == left || shift > 56) return;
+          const uint8_t next = std::to_integer<uint8_t>(packet[size]);
+          cycles |= static_cast<uint64_t>(next >> 1) << shift;
+          more = (next & 1) != 0;
+        }
+        clock_.Cyc(cycles);
+        AddPoint(at + size);
+        break;
+      }
+      case kExtendedPacket:
+        size = Extended(packet, left, at);
+        break;
+      case kOther:
+        size = PtPacketBytes({packet, left});
+        break;
+    }
+    if (size == 0) return;
+    at += size;
+  }
+}
+
+const PtPacketScan::Mark* PtPacketScan::NextMark(Mark::Kind kind, size_t end) {
+  for (size_t i = next_mark_; i < marks_.size() && marks_[i].offset < end; ++i) {
+    if (marks_[i].kind != kind) continue;
+    next_mark_ = i + 1;
+    return &marks_[i];
+  }
+  return nullptr;
+}
+
+uint64_t PtPacketScan::PaddingBefore(size_t end) const {
+  uint64_t sum = 0;
+  for (const Padding& padding : padding_) {
+    if (padding.offset >= end) break;
+    sum += std::min(padding.bytes, end - padding.offset);
+  }
+  return sum;
+}
+
+uint64_t PtPacketScan::OverflowsBefore(size_t end) const {
+  return static_cast<uint64_t>(std::count_if(marks_.begin(), marks_.end(), [&](const Mark& mark) {
+    return mark.kind == Mark::Kind::kOverflow && mark.offset < end;
+  }));
+}
+
+}  // namespace ptarmigan::internal

@@ -1,0 +1,112 @@
+// PtPacketScan: one look at the packets of a segment before its flow is followed: what time it was at each of them, where
+// the packets are that events come from, and how much is padding.
+//
+// The clock (SDM volume 3, "Intel Processor Trace", sections on TSC, TMA, MTC, CYC and CBR packets):
+//
+//   TSC  the time                                   TMA  where the crystal's clock stood then
+//   MTC  the crystal's clock passed a multiple of 2^frequency       CBR  core cycles per bus cycle
+//   CYC  core cycles since the last CYC             -> ticks by the ratio of CBR, else by that of the last two MTC packets
+//
+// It never goes back: an estimate by cycles that was too large waits for the next packet to catch up. One per worker.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "base/byte_cursor.h"
+#include "decode/pt_config.h"
+
+namespace ptarmigan::internal {
+
+// Time as packets tell it.
+class PtClock {
+ public:
+  explicit PtClock(const PtConfig& config);
+  void Reset();
+  void Tsc(uint64_t tsc);
+  void Tma(uint16_t crystal, uint16_t fast);
+  void Mtc(uint8_t value);
+  void Cyc(uint64_t cycles);
+  void Cbr(uint8_t ratio);
+  bool known() const { return known_; }
+  uint64_t ticks() const { return ticks_; }
+
+ private:
+  void Advance(uint64_t ticks);
+  uint64_t CrystalToTicks(uint64_t crystal_ticks) const;
+
+  const PtConfig& config_;
+  bool known_ = false;
+  uint64_t ticks_ = 0;
+  // Of the last packet that is exact.
+  uint64_t base_ticks_ = 0;
+  uint64_t cycles_ = 0;  // since then
+  bool has_tma_ = false;
+  bool has_mtc_ = false;
+  uint64_t tma_ticks_ = 0;  // when the crystal's clock stood at `tma_crystal_`
+  uint16_t tma_crystal_ = 0;
+  uint8_t last_mtc_ = 0;
+  uint64_t last_mtc_ticks_ = 0;
+  uint64_t mtc_cycles_ = 0;  // since the last MTC
+  uint8_t cbr_ = 0;
+  // Ticks per 2^16 cycles, measured; 0: not known.
+  uint64_t measured_ = 0;
+};
+
+class PtPacketScan {
+ public:
+  struct Mark {
+    enum class Kind : uint8_t { kEnable, kDisable, kOverflow };
+    size_t offset = 0;
+    Kind kind = Kind::kEnable;
+    bool has_time = false;
+    uint64_t ticks = 0;
+  };
+
+  explicit PtPacketScan(const PtConfig& config) : clock_(config) {}
+
+  // `bytes` begin with a PSB. Stops at what is no packet.
+  void Scan(Bytes bytes);
+
+  // The time at the packet at `offset`: false if it is not known. Offsets must not fall.
+  bool TicksAt(size_t offset, uint64_t* ticks) {
+    while (next_point_ < points_.size() && points_[next_point_].offset <= offset) ++next_point_;
+    if (next_point_ == 0) return false;
+    *ticks = points_[next_point_ - 1].ticks;
+    return true;
+  }
+  // The next packet of a kind that lies before `end`; null if there is none. What it passes is not found again.
+  const Mark* NextMark(Mark::Kind kind, size_t end);
+  // Whether there is one between the last that was found and `end`.
+  bool OverflowBefore(size_t end) const {
+    return next_mark_ < marks_.size() && marks_[next_mark_].kind == Mark::Kind::kOverflow &&
+           marks_[next_mark_].offset < end;
+  }
+  // Of the bytes before `end`.
+  uint64_t PaddingBefore(size_t end) const;
+  uint64_t OverflowsBefore(size_t end) const;
+
+ private:
+  struct Point {
+    size_t offset = 0;  // behind the packet
+    uint64_t ticks = 0;
+  };
+  struct Padding {
+    size_t offset = 0;
+    size_t bytes = 0;
+  };
+
+  size_t Extended(const std::byte* at, size_t left, size_t offset);
+  void AddPoint(size_t offset);
+  void AddMark(size_t offset, Mark::Kind kind);
+
+  PtClock clock_;
+  std::vector<Point> points_;
+  std::vector<Mark> marks_;
+  std::vector<Padding> padding_;
+  size_t next_point_ = 0;
+  size_t next_mark_ = 0;
+};
+
+}  // namespace ptarmigan::internal
