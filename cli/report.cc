@@ -17,6 +17,7 @@ struct ReportOptions {
   double share_min_percent = -1;
   SampleFilter filter;
   bool json = false;
+  bool include_suspect = false;
   CommonOptions common;
 };
 
@@ -97,10 +98,31 @@ Status PrintBranches(const ReportOptions& options, const Profile& profile,
                                           : RenderBranchesText(profile, report, render));
 }
 
+Status PrintFlow(const ReportOptions& options, const Profile& profile,
+                 const RenderOptions& render) {
+  if (profile.summary.flow.empty()) {
+    return Error{ErrorCode::kInvalidInput,
+                 "no control-flow trace: this view needs recordings of Intel PT or CoreSight (perf "
+                 "record -e intel_pt// or -e cs_etm//)"};
+  }
+  if (options.view == "flow") {
+    return WriteStandardOutput(options.json ? RenderFlowJson(profile)
+                                            : RenderFlowText(profile, render));
+  }
+  const size_t rows_max = options.limit > 0 ? options.limit
+                          : options.json    ? SIZE_MAX
+                                            : kTopRowsText;
+  const FlowReport report = MakeFlowReport(profile, rows_max);
+  return WriteStandardOutput(options.json ? RenderFunctionsJson(profile, report)
+                                          : RenderFunctionsText(profile, report, render));
+}
+
 Status Report(const ReportOptions& options) {
   if (options.view == "events") return PrintEvents(options);
   TRY_ASSIGN(ImportOptions import, MakeImportOptions(options.common));
   import.pipeline.memory_details = options.view == "memory";
+  import.pipeline.trace.digest = options.view == "flow";
+  import.pipeline.trace.include_suspect = options.include_suspect;
   TRY_ASSIGN(const Profile profile, ReadProfiles(options.inputs, import));
   RenderOptions render{.colour = UseColour(), .width = TerminalWidth()};
   TRY_ASSIGN(render.sample_type, profile.SampleTypeIndex(options.common.sample_type));
@@ -111,6 +133,8 @@ Status Report(const ReportOptions& options) {
     TRY(PrintMemory(options, profile, entities, render));
   } else if (options.view == "branches") {
     TRY(PrintBranches(options, profile, entities, render));
+  } else if (options.view == "flow" || options.view == "functions") {
+    TRY(PrintFlow(options, profile, render));
   } else if (options.view == "quality") {
     TRY(WriteStandardOutput(options.json ? RenderQualityJson(profile)
                                          : RenderQualityText(profile, render)));
@@ -130,8 +154,9 @@ void AddReport(CLI::App* app, VerbFunction* chosen) {
       ->required()
       ->type_name("IN");
   verb->add_option("--view", options->view,
-                   "top, tree, callers, branches, memory, events or quality")
-      ->check(CLI::IsMember({"top", "tree", "callers", "branches", "memory", "events", "quality"}))
+                   "top, tree, callers, branches, memory, flow, functions, events or quality")
+      ->check(CLI::IsMember({"top", "tree", "callers", "branches", "memory", "flow", "functions",
+                             "events", "quality"}))
       ->capture_default_str();
   verb->add_option("--kind", options->kind, "For the events view: sample, branch or memory")
       ->check(CLI::IsMember({"sample", "branch", "memory"}));
@@ -142,6 +167,8 @@ void AddReport(CLI::App* app, VerbFunction* chosen) {
       ->type_name("RE");
   verb->add_option("--ignore", options->filter.ignore, "No stacks with a function that matches")
       ->type_name("RE");
+  verb->add_flag("--include-suspect", options->include_suspect,
+                 "Parts of a trace that decoded but fail a check, too");
   verb->add_flag("--json", options->json, "JSON instead of text");
   AddCommonOptions(verb, &options->common);
   verb->callback([options, chosen] {

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "model/flow_summary.h"
 #include "model/mem_sample.h"
 
 namespace ptarmigan {
@@ -110,8 +111,9 @@ struct MemorySummary {
 struct TraceSummary {
   BranchSummary branches;
   MemorySummary memory;
+  FlowSummary flow;
 
-  bool empty() const { return branches.empty() && memory.empty(); }
+  bool empty() const { return branches.empty() && memory.empty() && flow.empty(); }
 };
 
 }  // namespace ptarmigan

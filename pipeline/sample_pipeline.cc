@@ -10,11 +10,13 @@
 #include "base/str_format.h"
 #include "decode/memory_decoder.h"
 #include "decode/spe_stream.h"
+#include "decode/trace_streams.h"
 #include "model/address_space.h"
 #include "model/profile_builder.h"
 #include "model/stack.h"
 #include "pipeline/internal/branch_code.h"
 #include "pipeline/internal/branch_table.h"
+#include "pipeline/internal/code_images.h"
 #include "pipeline/internal/event_column.h"
 #include "pipeline/internal/memory_table.h"
 #include "pipeline/internal/place_numbers.h"
@@ -25,6 +27,8 @@
 #include "pipeline/internal/stack_counter.h"
 #include "pipeline/internal/stack_finder.h"
 #include "pipeline/internal/stack_table.h"
+#include "pipeline/internal/trace_flow.h"
+#include "pipeline/internal/trace_table.h"
 #include "pipeline/internal/user_unwinder.h"
 #include "symbolize/jit_maps.h"
 
@@ -51,6 +55,7 @@ class SamplePipeline::Impl {
   Impl(const RecordingDescription& description, Symbolizer& symbolizer,
        const PipelineOptions& options)
       : spe_(description),
+        traces_(description),
         labels_({.process = options.label_process && !description.processes_are_made_up,
                  .cpu = options.label_cpu,
                  .cgroup = options.label_cgroup}),
@@ -72,6 +77,7 @@ class SamplePipeline::Impl {
         memory_(options.memory_details),
         branches_(description, processes_, numbers_,
                   /*in_background=*/options.memory_bytes_max == 0),
+        images_(symbolizer, hints_),
         // (The bound is looked at with every sample.)
         counter_(table_, memory_, /*in_background=*/options.memory_bytes_max == 0) {
     spe_.SetSink(&spe_records_);
@@ -83,6 +89,7 @@ class SamplePipeline::Impl {
 
   void OnSample(const CapturedSample& sample);
   void OnMmap(const MmapEvent& event);
+  void OnFork(const TaskEvent& event);
   void OnOther(const OtherRecord& record);
   // Before address spaces change or end.
   void SettleBranches() { branches_.Settle(&losses_); }
@@ -90,6 +97,7 @@ class SamplePipeline::Impl {
 
   ProcessTable processes_;
   SpeStream spe_;
+  TraceStreams traces_;
   internal::SampleLabels labels_;
   uint64_t throttles_ = 0;
   LossLedger losses_;
@@ -101,6 +109,7 @@ class SamplePipeline::Impl {
   }
   bool Admit(uint32_t event, uint64_t period, const RecordIdentity& identity);
   void FinishSpe();
+  void FinishTraces();
   void CountBatch();
   EventColumn& ColumnOf(uint32_t event);
   void UseKernelOnce();
@@ -122,6 +131,8 @@ class SamplePipeline::Impl {
   internal::SpeAggregator spe_records_;
   internal::MemoryTable memory_;
   internal::BranchTable branches_;
+  internal::CodeImages images_;
+  internal::TraceTable trace_table_;
   internal::StackCounter counter_;
   std::vector<EventColumn> columns_;
   std::array<PendingSample, StackFinder::kBatchSamples> batch_;
@@ -161,6 +172,7 @@ bool SamplePipeline::Impl::Admit(uint32_t event, uint64_t period, const RecordId
 }
 
 void SamplePipeline::Impl::OnSample(const CapturedSample& sample) {
+  traces_.OnSample(sample);
   if (!Admit(sample.event, sample.period, sample.identity)) return;
   MemSample* memory = &memory_of_batch_[batch_count_];
   const MemoryDecoder::Outcome outcome = memory_decoder_.Decode(sample, memory);
@@ -207,8 +219,59 @@ void SamplePipeline::Impl::FinishSpe() {
   if (totals.first_ns <= totals.last_ns) SawTimes(totals.first_ns, totals.last_ns);
 }
 
+void SamplePipeline::Impl::FinishTraces() {
+  if (!traces_.active()) return;
+  traces_.Finish();
+  if (traces_.kind() == TraceKind::kCoreSight) {
+    LogWarning(
+        "the CoreSight trace of the recording was left out: only Intel PT becomes stacks so far");
+    losses_.Lose(LossStage::kParse, LossReason::kUnsupported, traces_.counts().bytes,
+                 LossUnit::kBytes);
+    return;
+  }
+  internal::TraceFlow flow(traces_, images_,
+                           {.threads = options_.trace.threads,
+                            .want_digest = options_.trace.digest,
+                            .include_suspect = options_.trace.include_suspect});
+  const Status decoded = flow.Run();
+  if (!decoded) {
+    LogWarning(decoded.error().message);
+    losses_.Lose(LossStage::kParse, LossReason::kUnsupported, traces_.counts().bytes,
+                 LossUnit::kBytes);
+    return;
+  }
+  for (const auto& [object, reason] : images_.missing()) {
+    LogWarning(StrFormat("{}: code of the trace is missing: {}", object, reason));
+  }
+  constexpr const char* kSource = "pt";
+  std::vector<LabelSetId> labels;
+  for (const internal::TraceOwner& owner : flow.owners()) {
+    RecordIdentity identity;
+    identity.pid = owner.pid;
+    identity.tid = owner.tid;
+    const auto [process, thread] = processes_.FindTask(owner.pid, owner.tid);
+    labels.push_back(labels_.Find(
+        {.identity = identity, .process = process, .thread = thread, .trace_source = kSource}));
+  }
+  trace_table_.Take(&flow, labels, &numbers_);
+  if (traces_.counts().refused_bytes > 0) {
+    losses_.Lose(LossStage::kMerge, LossReason::kLimit, traces_.counts().refused_bytes,
+                 LossUnit::kBytes);
+  }
+}
+
+void SamplePipeline::Impl::OnFork(const TaskEvent& event) {
+  processes_.ApplyFork(event);
+  spe_.OnFork(event);
+  traces_.OnFork(event);
+  if (traces_.active() && event.pid != event.parent_pid) {
+    images_.OnFork(processes_.Find(event.parent_pid), processes_.Find(event.pid));
+  }
+}
+
 void SamplePipeline::Impl::OnOther(const OtherRecord& record) {
   spe_.OnOther(record);
+  traces_.OnOther(record);
   if (spe_.active()) processes_.KeepHistory();
 }
 
@@ -228,7 +291,13 @@ void SamplePipeline::Impl::CountBatch() {
 }
 
 bool SamplePipeline::Impl::AddJitDump(int32_t pid, const std::string& path) {
-  const Status added = symbolizer_.AddJitDumpFile(pid, path);
+  Symbolizer::JitDumpOptions options;
+  options.keep_code = traces_.active();
+  if (traces_.kind() == TraceKind::kIntelPt) {
+    const PtConfig config = traces_.PtDescription().config;
+    options.counter_to_ns = [config](uint64_t ticks) { return config.ToNs(ticks); };
+  }
+  const Status added = symbolizer_.AddJitDumpFile(pid, path, options);
   if (!added) LogWarning(added.error().message);
   return added.has_value();
 }
@@ -257,11 +326,16 @@ void SamplePipeline::Impl::OnMmap(const MmapEvent& event) {
       jit_dumps_of_live_.emplace_back(event.pid, event.path);
     } else if (AddJitDump(event.pid, event.path)) {
       numbers_.TellApartByTime(event.pid);
+      if (traces_.active()) images_.AddJitCode(event.pid, *symbolizer_.JitDumpOf(event.pid));
     }
   }
   const CodeMapping* mapping =
       processes_.Lookup(processes_.Find(event.pid), event.start, CpuMode::kUser);
   if (mapping == nullptr) return;
+  if (traces_.active() && dump_pid == 0) {
+    images_.OnMmap(processes_.Find(event.pid), *mapping,
+                   event.identity.has_time ? event.identity.time_ns : 0);
+  }
   const size_t index = mapping->object->index;
   if (index >= hints_.size()) hints_.resize(index + 1);
   if (hints_[index].pid == 0) {
@@ -357,6 +431,7 @@ Profile SamplePipeline::Impl::Finish(const LossLedger& source_losses) {
   counter_.Finish();
   branches_.Finish(&losses_);
   FinishSpe();
+  FinishTraces();
   const Profile labels = labels_.Finish();
   table_.Seal();
   for (const auto& [pid, path] : jit_dumps_of_live_) AddJitDump(pid, path);
@@ -368,7 +443,8 @@ Profile SamplePipeline::Impl::Finish(const LossLedger& source_losses) {
                                                .labels = labels,
                                                .columns = columns_,
                                                .branches = branches_,
-                                               .branch_code = branch_code},
+                                               .branch_code = branch_code,
+                                               .traces = trace_table_},
                                               &resolver_, &frames);
   AddComments(&profile);
   DescribeProfile(&profile);
@@ -400,11 +476,11 @@ void SamplePipeline::OnComm(const CommEvent& event) {
   if (event.is_exec) impl_->SettleBranches();
   impl_->processes_.Apply(event);
   impl_->spe_.OnComm(event);
+  impl_->traces_.OnComm(event);
 }
 void SamplePipeline::OnFork(const TaskEvent& event) {
   if (event.pid != event.parent_pid) impl_->SettleBranches();
-  impl_->processes_.ApplyFork(event);
-  impl_->spe_.OnFork(event);
+  impl_->OnFork(event);
 }
 void SamplePipeline::OnExit(const TaskEvent& event) {
   if (event.pid == event.tid) impl_->SettleBranches();
@@ -414,9 +490,18 @@ void SamplePipeline::OnKsymbol(const KsymbolEvent& event) {
   impl_->SettleBranches();
   impl_->processes_.Apply(event);
 }
-void SamplePipeline::OnSwitch(const SwitchEvent& event) { impl_->spe_.OnSwitch(event); }
-void SamplePipeline::OnAux(const AuxEvent& event) { impl_->spe_.OnAux(event); }
-void SamplePipeline::OnAuxChunk(const AuxChunk& chunk) { impl_->spe_.OnAuxChunk(chunk); }
+void SamplePipeline::OnSwitch(const SwitchEvent& event) {
+  impl_->spe_.OnSwitch(event);
+  impl_->traces_.OnSwitch(event);
+}
+void SamplePipeline::OnAux(const AuxEvent& event) {
+  impl_->spe_.OnAux(event);
+  impl_->traces_.OnAux(event);
+}
+void SamplePipeline::OnAuxChunk(const AuxChunk& chunk) {
+  impl_->spe_.OnAuxChunk(chunk);
+  impl_->traces_.OnAuxChunk(chunk);
+}
 void SamplePipeline::OnOther(const OtherRecord& record) { impl_->OnOther(record); }
 void SamplePipeline::OnThrottle(const ThrottleEvent& event) {
   if (event.throttled) ++impl_->throttles_;

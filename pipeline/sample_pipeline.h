@@ -6,6 +6,7 @@
 //                           | ProcessTable   (who has mapped what, at this moment)
 //                           | user unwinder  (registers + stack bytes -> addresses)
 //                           | SpeStream, MemoryDecoder (what the hardware saw of one operation)
+//                           | TraceStreams, CodeImages, TraceFlow (control-flow traces, decoded at the end)
 //                           | StackTable     (places, stacks, rows)
 //                           | MemoryTable    (latencies by row and place, shared cache lines)
 //                           ' Symbolizer     (places -> functions, inlines, lines)
@@ -14,6 +15,7 @@
 // outlive it.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -32,6 +34,13 @@ enum class UnwindMode : uint8_t {
   kCfi,
 };
 
+// What becomes of control-flow traces (Intel PT, CoreSight).
+struct TraceOptions {
+  bool digest = false;           // FlowSummary::Thread::ip_digest
+  bool include_suspect = false;  // parts that decoded but fail a check go into the profile, too
+  size_t threads = 1;            // that decode
+};
+
 struct PipelineOptions {
   bool label_process = true;  // pid, tid, comm, thread_start
   bool label_cpu = false;
@@ -46,6 +55,7 @@ struct PipelineOptions {
   bool memory_details = true;
   // Of what is aggregated (stacks, rows); 0: no bound. Samples beyond are counted as lost (build limit).
   uint64_t memory_bytes_max = 0;
+  TraceOptions trace = {};
 };
 
 class SamplePipeline : public EventSink {

@@ -5,44 +5,13 @@
 #include <cmath>
 #include <tuple>
 
+#include "query/internal/code_places.h"
+
 namespace ptarmigan {
 namespace {
 
 // Two-sided 95 % of the normal distribution.
 constexpr double kNormalQuantile = 1.959963984540054;
-
-class Places {
- public:
-  explicit Places(const Profile& profile) : profile_(profile) {}
-
-  CodePlace Of(uint32_t location_id) const {
-    CodePlace place;
-    if (location_id == BranchSummary::kNone) return place;
-    const Profile::Location& location = profile_.locations[location_id];
-    place.is_known = true;
-    place.address = location.address;
-    if (location.mapping != kNoId) {
-      const Profile::Mapping& mapping = profile_.mappings[location.mapping];
-      place.object = profile_.Text(mapping.file);
-      place.build_id = profile_.Text(mapping.build_id);
-    }
-    const auto lines = profile_.Lines(location);
-    if (!lines.empty() && lines.back().function != kNoId) {
-      place.function = profile_.Text(profile_.functions[lines.back().function].name);
-    }
-    const auto& starts = profile_.summary.branches.function_starts;
-    const auto start =
-        std::ranges::lower_bound(starts, location_id, {}, &BranchSummary::FunctionStart::location);
-    if (start != starts.end() && start->location == location_id &&
-        start->address <= location.address) {
-      place.offset = location.address - start->address;
-    }
-    return place;
-  }
-
- private:
-  const Profile& profile_;
-};
 
 auto OrderOf(const CodePlace& place) {
   return std::tuple(place.object, place.build_id, place.address);
@@ -64,7 +33,7 @@ Interval WilsonInterval(uint64_t hits, uint64_t trials) {
 BranchReport MakeBranchReport(const Profile& profile, size_t rows_max,
                               const LocationFilter* filter) {
   const BranchSummary& summary = profile.summary.branches;
-  const Places places(profile);
+  const internal::CodePlaces places(profile);
   const auto is_chosen = [&](LocationId first, LocationId second) {
     return filter == nullptr || filter->Keeps(std::array{first, second});
   };

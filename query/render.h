@@ -7,6 +7,7 @@
 #include "model/profile.h"
 #include "query/branches.h"
 #include "query/entities.h"
+#include "query/flow.h"
 #include "query/memory.h"
 #include "query/top.h"
 #include "query/tree.h"
@@ -37,6 +38,12 @@ std::string RenderMemoryText(const Profile& profile, const EntityTable& entities
                              const MemoryTable& memory, const RenderOptions& options);
 std::string RenderMemoryJson(const Profile& profile, const EntityTable& entities,
                              const MemoryTable& memory);
+
+std::string RenderFlowText(const Profile& profile, const RenderOptions& options);
+std::string RenderFlowJson(const Profile& profile);
+std::string RenderFunctionsText(const Profile& profile, const FlowReport& report,
+                                const RenderOptions& options);
+std::string RenderFunctionsJson(const Profile& profile, const FlowReport& report);
 
 std::string RenderQualityText(const Profile& profile, const RenderOptions& options);
 std::string RenderQualityJson(const Profile& profile);

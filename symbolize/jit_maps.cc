@@ -7,6 +7,7 @@
 #include <iterator>
 #include <map>
 #include <optional>
+#include <tuple>
 #include <utility>
 
 #include "base/file.h"
@@ -407,6 +408,40 @@ uint32_t JitDump::BuildNode(std::vector<Piece> pieces) {
   if (!right.empty()) node.right = BuildNode(std::move(right));
   nodes_[index] = node;
   return index;
+}
+
+void JitDump::ForEachPiece(const std::function<void(const PieceOfCode&)>& visit) const {
+  // Where a load's first byte stands says since when it does; its other bytes may be known from longer ago, since
+  // nothing stood there before.
+  std::vector<const Piece*> firsts;
+  for (const Piece& piece : pieces_) {
+    if (piece.start == piece.origin) firsts.push_back(&piece);
+  }
+  const auto key = [](const Piece* piece) {
+    return std::tuple(piece->load, piece->origin, piece->from_ns);
+  };
+  std::sort(firsts.begin(), firsts.end(),
+            [&key](const Piece* a, const Piece* b) { return key(a) < key(b); });
+  const Piece* last = nullptr;
+  for (const Piece* piece : firsts) {
+    if (last != nullptr && last->load == piece->load && last->origin == piece->origin) continue;
+    last = piece;
+    const Load& load = loads_[piece->load];
+    const Bytes code =
+        load.has_code ? AsBytes(*code_).subspan(load.code_at, load.size_bytes) : Bytes();
+    visit({.start = {piece->origin},
+           .from_ns = piece->from_ns,
+           .name = std::string_view(*text_).substr(load.name_at, load.name_bytes),
+           .code = code});
+  }
+}
+
+void JitDump::ConvertTimes(const std::function<uint64_t(uint64_t)>& convert) {
+  for (Piece& piece : pieces_) {
+    // (The first code at an address is known from the beginning of time.)
+    if (piece.from_ns != 0) piece.from_ns = convert(piece.from_ns);
+    if (piece.until_ns != kLatest) piece.until_ns = convert(piece.until_ns);
+  }
 }
 
 bool JitDump::Find(VirtAddr address, uint64_t time_ns, Symbol* symbol) const {

@@ -13,6 +13,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -99,6 +100,17 @@ class JitDump {
   // What stood at `address` at `time_ns` (the dump's clock: perf needs -k mono for the same). Code is known from its
   // load on; the first code at an address also before, since clocks differ a little.
   bool Find(VirtAddr address, uint64_t time_ns, Symbol* symbol) const;
+  // One load where and while it stood, all of it.
+  struct PieceOfCode {
+    VirtAddr start;
+    uint64_t from_ns = 0;
+    std::string_view name;
+    Bytes code;  // empty unless kept
+  };
+  // Every load in the order of the file, moves too.
+  void ForEachPiece(const std::function<void(const PieceOfCode&)>& visit) const;
+  // The dump's times become those of another clock, which must not run backwards.
+  void ConvertTimes(const std::function<uint64_t(uint64_t)>& convert);
   int32_t pid() const { return pid_; }
   // Times are of the architecture's counter, not of CLOCK_MONOTONIC.
   bool has_arch_timestamps() const { return arch_timestamps_; }

@@ -98,6 +98,7 @@ class Symbolizer::Impl {
   const LocatedObject& Located(const CodeObject& object, const LoadHints& hints);
   void UseKernel(const CodeObject& kernel);
   void SetJit(int32_t pid, std::optional<PerfMap> map, std::optional<JitDump> dump);
+  std::shared_ptr<const JitDump> JitDumpOf(int32_t pid) const;
   const LoadedSymbols* ByBuildId(const BuildId& build_id) const;
   void Shape(NumberedStack* stack) const;
   void ShapeNames(SourceFrame* frame) const;
@@ -449,6 +450,13 @@ void Symbolizer::Impl::SetJit(int32_t pid, std::optional<PerfMap> map,
   jit_[pid] = std::move(state);
 }
 
+std::shared_ptr<const JitDump> Symbolizer::Impl::JitDumpOf(int32_t pid) const {
+  const std::shared_lock lock(mutex_);
+  const auto found = jit_.find(pid);
+  if (found == jit_.end() || !found->second->dump) return nullptr;
+  return {found->second, &*found->second->dump};
+}
+
 void Symbolizer::Impl::LoadJitCode(LoadedSymbols* loaded) {
   loaded->SetByRuntimeAddress();
   if (!options_.symbols) return loaded->Miss(SymbolMiss::kSymbolsOff, "symbols were not asked for");
@@ -665,10 +673,23 @@ Status Symbolizer::AddJitDump(int32_t pid, Bytes bytes) {
   return OkStatus();
 }
 
-Status Symbolizer::AddJitDumpFile(int32_t pid, const std::string& path) {
-  TRY_ASSIGN(JitDump dump, ReadJitDumpAt(path));
+Status Symbolizer::AddJitDumpFile(int32_t pid, const std::string& path,
+                                  const JitDumpOptions& options) {
+  std::vector<std::string> places;
+  for (const std::string& directory : impl_->options().binary_paths) {
+    places.push_back(JoinPath(directory, path));
+  }
+  places.push_back(path);
+  const auto found = std::ranges::find_if(places, PathExists);
+  TRY_ASSIGN(JitDump dump,
+             ReadJitDumpAt(found != places.end() ? *found : path, options.keep_code));
+  if (dump.has_arch_timestamps() && options.counter_to_ns) dump.ConvertTimes(options.counter_to_ns);
   impl_->SetJit(pid, std::nullopt, std::move(dump));
   return OkStatus();
+}
+
+std::shared_ptr<const JitDump> Symbolizer::JitDumpOf(int32_t pid) const {
+  return impl_->JitDumpOf(pid);
 }
 
 void Symbolizer::AddPerfMap(int32_t pid, std::string_view text) {

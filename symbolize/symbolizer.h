@@ -15,6 +15,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -67,6 +68,8 @@ std::string DefaultSymbolCacheDirectory();
 // Call first in main of every program that has a Symbolizer: table builds and debuginfod queries run as children of
 // this very program. True: this process was such a child; return *exit_code from main.
 bool RunSymbolizerChildIfAsked(int argc, char** argv, int* exit_code);
+
+class JitDump;
 
 // What is known about one object. Made by Symbolizer::Load, immutable afterwards.
 class ObjectSymbols {
@@ -170,7 +173,15 @@ class Symbolizer : public LineResolver {
   // For archives and for recordings with MMAP records of jit-PID.dump: before loading that process's anonymous code.
   // Bytes are copied. An error is one sentence; nothing is changed then.
   Status AddJitDump(int32_t pid, Bytes bytes);
-  Status AddJitDumpFile(int32_t pid, const std::string& path);
+  struct JitDumpOptions {
+    bool keep_code = false;  // for JitDumpOf
+    // Dumps whose times are of the architecture's counter: how those become the recording's. Null: as they are.
+    std::function<uint64_t(uint64_t)> counter_to_ns;
+  };
+  // `path` as recorded; looked for below the directories of `binary_paths` too.
+  Status AddJitDumpFile(int32_t pid, const std::string& path, const JitDumpOptions& options);
+  // What was added last for the process; null if nothing was.
+  std::shared_ptr<const JitDump> JitDumpOf(int32_t pid) const;
   void AddPerfMap(int32_t pid, std::string_view text);
 
   // Tables that had to be built, for progress and benchmarks.

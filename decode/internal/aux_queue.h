@@ -54,6 +54,8 @@ class AuxQueue {
   bool Take(bool finishing, Fragment* fragment);
   // The next chunk of bytes, for queues that have no fragments.
   bool TakeChunk(Fragment* chunk);
+  // Whether the bytes of the last chunk are the queue's own and go with the next call.
+  bool OwnsTaken() const { return !pieces_.empty() && !pieces_.front().copy.empty(); }
   // What is left is counted as uncovered. At the end.
   void DropRest();
 

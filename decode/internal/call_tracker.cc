@@ -100,23 +100,17 @@ void CallTracker::UnwindTo(size_t frame) {
   while (frames_.size() > frame) Pop();
 }
 
-bool CallTracker::LeapTo(uint32_t function) {
-  const size_t end = frames_.size() - std::min(frames_.size(), kUnwindMax);
-  for (size_t i = frames_.size(); i-- > end;) {
-    if (functions_[frames_[i].context] != function) continue;
-    UnwindTo(i);
-    return true;
-  }
-  return false;
-}
-
 void CallTracker::Replace(Callee callee) {
   context_ = Child(segment_->contexts[context_].parent, callee);
 }
 
 uint32_t CallTracker::Child(uint32_t parent, Callee callee) {
+  // What has no parent belongs to its strand.
+  const uint32_t owner = parent != kNoFlowId
+                             ? parent
+                             : kNoFlowId - 1 - static_cast<uint32_t>(segment_->strands.size());
   const size_t mask = slots_.size() - 1;
-  const uint64_t key = (static_cast<uint64_t>(parent) << 32 | callee.edge) * 0x9e3779b97f4a7c15U;
+  const uint64_t key = (static_cast<uint64_t>(owner) << 32 | callee.edge) * 0x9e3779b97f4a7c15U;
   for (size_t at = static_cast<size_t>(key >> 32) & mask;; at = (at + 1) & mask) {
     ChildSlot& slot = slots_[at];
     if (slot.stamp != stamp_) {
@@ -125,11 +119,11 @@ uint32_t CallTracker::Child(uint32_t parent, Callee callee) {
         return context_;
       }
       const uint32_t context = NewContext(parent, callee);
-      slot = {parent, callee.edge, context, stamp_};
+      slot = {owner, callee.edge, context, stamp_};
       if (++slots_used_ * 2 > slots_.size()) GrowSlots();
       return context;
     }
-    if (slot.parent == parent && slot.edge == callee.edge) {
+    if (slot.parent == owner && slot.edge == callee.edge) {
       segment_->contexts[slot.context].calls += callee.counts;
       return slot.context;
     }

@@ -75,11 +75,8 @@ class CallTracker {
   }
   // A frame of an interrupt that waits for `address`.
   bool Resume(uint64_t address);
-  bool top_is_interrupt() const { return !frames_.empty() && frames_.back().is_interrupt; }
   // The callee takes the place of what is running.
   void Replace(Callee callee);
-  // Back to the innermost frame of that function. False if there is none.
-  bool LeapTo(uint32_t function);
   // Nothing fits and a new strand cannot be begun.
   void Mismatch() { ++unmatched_; }
 

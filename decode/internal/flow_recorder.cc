@@ -180,20 +180,13 @@ void FlowRecorder::Step(uint32_t id, const HotEdge& edge, uint64_t start) {
       return;
     case FlowStep::kReturn:
       if (tracker_.Return(start)) return;
-      if (tracker_.top_is_interrupt()) {
-        // A signal handler returns to code that asks the kernel to go on with what was interrupted.
-        tracker_.Replace(callee);
-        return;
-      }
       tracker_.StartStrand(FlowStrand::Start::kReturn, callee, instructions_);
       return;
     case FlowStep::kTailCall:
       tracker_.Replace(callee);
       return;
     case FlowStep::kLeap:
-      if (!tracker_.LeapTo(edge.function)) {
-        tracker_.StartStrand(FlowStrand::Start::kLeap, callee, instructions_);
-      }
+      tracker_.StartStrand(FlowStrand::Start::kLeap, callee, instructions_);
       return;
     case FlowStep::kInterrupt:
       if (arrival_ == Arrival::kElsewhere) {

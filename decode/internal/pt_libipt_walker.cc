@@ -466,6 +466,8 @@ void LibiptWalker::TakeEvent(const pt_event& event) {
     if (started_ && event.type == ptev_exec_mode && event.ip_suppressed == 0 &&
         task_->next != nullptr && task_->next->has_address &&
         event.variant.exec_mode.ip == task_->next->address) {
+      // If a branch led there: the next segment only knows that it begins at its target.
+      recorder_.OnArrival(task_->next->address);
       end_ = End::kArrived;
     }
     return;
@@ -562,6 +564,9 @@ void LibiptWalker::Settle(int status) {
         block.end_ip = last;
         block.ninsn = static_cast<uint16_t>(before);
         TakeBlock(block, pts_eos);
+      } else {
+        FlushHalf();
+        recorder_.OnArrival(next->address);
       }
       end_ = End::kArrived;
       return;

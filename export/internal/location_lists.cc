@@ -35,9 +35,8 @@ LocationLists::Number LocationLists::Encoded(uint64_t id) {
 }
 
 void LocationLists::Grow(size_t frames) {
-  bytes_.resize(
-      std::max(2 * bytes_.size(), frames * kIdBytesMax + kHeadBytesMax + kSpoiledBytesMax));
-  sizes_.resize(std::max(sizes_.size(), frames + 1));
+  sizes_.resize(std::max(2 * sizes_.size(), frames + 1));
+  bytes_.resize(sizes_.size() * kIdBytesMax + kHeadBytesMax + kSpoiledBytesMax);
   last_ = {};
 }
 

@@ -110,6 +110,11 @@ class Assembly {
     }
     SetDefaultType("samples");
     if (!branches_.edges.empty()) branch_columns_ = AddBranchColumns(&builder_);
+    if (!input_.traces.stacks().empty()) {
+      trace_columns_ = AddTraceColumns(input_.traces, &builder_);
+      if (used_events == 0)
+        builder_.profile().default_sample_type = builder_.String("instructions");
+    }
     // Rows differ in (stack, labels) unless several events share them.
     distinct_rows_ = used_events <= 1;
   }
@@ -140,7 +145,7 @@ class Assembly {
   }
 
   void AddRows() {
-    const std::vector<LabelSetId> label_sets = AddLabelSets();
+    label_sets_ = AddLabelSets();
     std::vector<int64_t> values(builder_.profile().sample_types.size());
     builder_.profile().samples.reserve(input_.table.rows().size());
     builder_.profile().values.reserve(input_.table.rows().size() * values.size());
@@ -152,7 +157,7 @@ class Assembly {
         values[type_of_event_[row.event]] = Saturated(row.weight);
       }
       AddLatencies(index, values);
-      const Profile::Sample sample{stacks_[row.stack], label_sets[row.labels]};
+      const Profile::Sample sample{stacks_[row.stack], label_sets_[row.labels]};
       if (distinct_ && distinct_rows_) {
         builder_.AppendRow(sample, values);
       } else {
@@ -164,6 +169,14 @@ class Assembly {
   void AddBranches() {
     AddBranchRows(branches_, branch_columns_, &builder_);
     builder_.profile().summary.branches = std::move(branches_);
+  }
+
+  void AddTraceResults() {
+    if (input_.traces.empty()) return;
+    if (!input_.traces.stacks().empty()) {
+      AddTraceRows(input_.traces, locations_, label_sets_, trace_columns_, &builder_);
+    }
+    AddTraces(input_.traces, locations_, &builder_.profile());
   }
 
   void CountFrames(Quality* quality) const {
@@ -244,6 +257,8 @@ class Assembly {
   std::array<size_t, kMemLatencies> type_of_latency_ = {kNoType, kNoType, kNoType, kNoType};
   BranchSummary branches_;
   BranchColumns branch_columns_;
+  TraceColumns trace_columns_;
+  std::vector<LabelSetId> label_sets_;  // by the ids of the samples' labels
   bool distinct_ = false;
   bool distinct_rows_ = false;
 };
@@ -261,6 +276,7 @@ Profile AssembleProfile(const AssemblyInput& input, PlaceResolver* resolver, Qua
   assembly.AddRows();
   assembly.AddMemorySummary();
   assembly.AddBranches();
+  assembly.AddTraceResults();
   return resolver->builder().Finish();
 }
 

@@ -12,6 +12,7 @@
 #include "pipeline/internal/memory_table.h"
 #include "pipeline/internal/place_resolver.h"
 #include "pipeline/internal/stack_table.h"
+#include "pipeline/internal/trace_table.h"
 
 namespace ptarmigan::internal {
 
@@ -23,6 +24,7 @@ struct AssemblyInput {
   std::span<const EventColumn> columns;
   BranchTable& branches;
   BranchCode& branch_code;
+  const TraceTable& traces;
 };
 
 // `resolver` must be finished; its builder is emptied. Fills `quality`'s frame counts.

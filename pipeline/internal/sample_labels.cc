@@ -24,7 +24,8 @@ LabelSetId SampleLabels::Find(const Sample& sample) {
           .cpu = options_.cpu ? sample.identity.cpu : RecordIdentity::kNoCpu,
           .origin = sample.origin,
           .end = sample.end,
-          .memory = {}};
+          .memory = {},
+          .trace_source = sample.trace_source};
   if (sample.memory != nullptr) key.memory = FactsOf(*sample.memory);
   if (last_ != kNoId && key == last_key_) return last_;
   const auto cached = cache_.find(key);
@@ -55,6 +56,7 @@ LabelSetId SampleLabels::Make(const Sample& sample, const Key& key) {
   }
   if (sample.end != StackEnd::kComplete) AddText("stack_end", StackEndName(sample.end));
   if (sample.memory != nullptr) AddMemory(*sample.memory);
+  if (sample.trace_source != nullptr) AddText("source", sample.trace_source);
   if (cache_.size() >= kCacheMax) cache_.clear();
   return cache_.emplace(key, builder_.LabelSet(labels_)).first->second;
 }

@@ -60,6 +60,8 @@ class SampleLabels {
     bool has_cgroup = false;
     uint64_t cgroup_id = 0;
     const MemSample* memory = nullptr;  // null: not a memory sample
+    // "pt" or "coresight" for what a control-flow trace says; static storage. Null: a sample.
+    const char* trace_source = nullptr;
   };
   LabelSetId Find(const Sample& sample);
   // A profile that holds nothing but the label sets; nothing can be found afterwards.
@@ -74,11 +76,12 @@ class SampleLabels {
     StackOrigin origin = StackOrigin::kNone;
     StackEnd end = StackEnd::kComplete;
     MemoryFacts memory;
+    const char* trace_source = nullptr;
     bool operator==(const Key&) const = default;
     template <typename H>
     friend H AbslHashValue(H state, const Key& key) {
       state = H::combine(std::move(state), key.thread_version, key.cgroup_id, key.cpu, key.origin,
-                         key.end);
+                         key.end, key.trace_source);
       return key.memory.is_memory ? H::combine(std::move(state), key.memory) : std::move(state);
     }
   };

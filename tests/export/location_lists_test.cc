@@ -88,6 +88,16 @@ TEST(LocationLists, GrowForDeepStacksAndForgetWhatTheyShared) {
   }
 }
 
+TEST(LocationLists, TakeTheMemoryOfTheDeepestStackHoweverSlowlyStacksDeepen) {
+  std::vector<LocationId> numbered(1);
+  internal::LocationLists lists(numbered, 1);
+  std::vector<LocationId> frames;
+  for (size_t depth = 1; depth <= 100; ++depth) {
+    frames.push_back(0);
+    EXPECT_EQ(lists.Field(frames).size(), depth + 2);
+  }
+}
+
 TEST(LocationLists, AgreeWithProtobufOnRandomStacks) {
   std::mt19937 random(1);
   constexpr size_t kLocations = 40000;

@@ -1,0 +1,154 @@
+// CallStackBuilder: joins the segments of one thread's control-flow trace into whole call stacks. A segment knows only what
+// was called inside of it; here its strands (model/control_flow.h) find the frames that earlier ones left open.
+//
+//   segment 1   main ─ f ─ g ·            open at its end: main, f
+//   segment 2              · ret  h ─     strand 1 goes on in g; a return to f's return address is strand 2, in f
+//   tree        main ─ f ─┬ g             contexts, each once: parent, the edge that led there, what ran in it
+//                         └ h
+//
+// A transfer that no return address explains is looked at in this order:
+//   1. signals: a handler is called from where tracing had stopped. It returns to code that no call came from (the stub
+//      that calls rt_sigreturn), which then stands between the two
+//   2. a stack that was left before and waits for this address: coroutines. Their stacks stay apart
+//   3. a frame whose function holds the address: longjmp, exceptions. What is above it is left
+//   4. else nothing is guessed: a new stack begins at the root, and is counted
+//
+// Used by the decoders of Intel PT and of CoreSight. Segments must come in order of time. Not thread-safe.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "base/compact_index.h"
+#include "model/control_flow.h"
+
+namespace ptarmigan {
+
+// A place in the thread's tree of calls.
+struct CallContext {
+  uint32_t parent = kNoFlowId;  // kNoFlowId: nothing is known of who called
+  uint32_t edge = kNoFlowId;    // of the graph: that led to its first block
+  uint32_t block = kNoFlowId;   // where it was entered, or first seen
+  uint64_t instructions = 0;    // its own
+  uint64_t ticks = 0;           // its own, in units of the trace's clock
+  uint64_t ticks_outside = 0;   // while tracing was off below it
+  uint64_t calls = 0;
+};
+
+// A call that was seen from its entry on.
+struct CallInterval {
+  uint32_t context = 0;
+  uint64_t begin_ticks = 0;  // 0: not known
+  uint64_t end_ticks = 0;
+  uint64_t instructions = 0;  // with callees
+  bool is_open = false;       // had not returned when the trace ended or broke off
+};
+
+// What stack unwinding needs to know of a function.
+struct FunctionTraits {
+  // Where the function begins that this one is a part of (GCC moves cold code of f to a symbol f.cold); else its own start.
+  VirtAddr whole;
+  // _Unwind_Resume (Itanium C++ ABI): never comes back to the frame that called it.
+  bool resumes_unwinding = false;
+};
+
+class CallStackBuilder {
+ public:
+  // Of the function that holds a block; asked once per function.
+  using TraitsOf = std::function<FunctionTraits(const CodeBlock&)>;
+
+  // Deeper stacks lose their outermost frames.
+  static constexpr size_t kFramesMax = size_t{1} << 16;
+  // How far a return is looked for.
+  static constexpr size_t kUnwindMax = 4096;
+  static constexpr size_t kContextsMax = size_t{1} << 22;
+  // Stacks that were left by a switch; the one left longest ago is forgotten.
+  static constexpr size_t kParkedMax = 1024;
+
+  struct Counts {
+    uint64_t segments = 0;
+    uint64_t roots = 0;              // stacks that began without a known caller
+    uint64_t returns_unmatched = 0;  // to where no frame waited
+    uint64_t leaps = 0;              // back to a frame by its function
+    uint64_t switches = 0;           // to a stack that had been left
+    uint64_t frames_unwound = 0;     // left without a return of their own
+    uint64_t frames_lost = 0;        // by a gap, or too deep
+    uint64_t contexts_beyond = 0;
+  };
+  class Sink {
+   public:
+    virtual ~Sink() = default;
+    virtual void OnCall(const CallInterval& interval) = 0;
+  };
+
+  // `sink` is told of every call that ends; null: nobody wants to know.
+  explicit CallStackBuilder(TraitsOf traits = nullptr, Sink* sink = nullptr)
+      : traits_of_(std::move(traits)), sink_(sink) {}
+
+  // `may_resume`: the segment may go on where the thread's last one stopped although another stream holds it (a thread
+  // that moved to another CPU).
+  void Add(const FlowGraph& graph, const FlowSegment& segment, bool may_resume = false);
+  // The trace breaks off: calls that are open are reported, and nothing is known of the stack any more.
+  void Break(uint64_t ticks);
+
+  const std::vector<CallContext>& contexts() const { return contexts_; }
+  const Counts& counts() const { return counts_; }
+
+ private:
+  struct Frame {
+    uint32_t context = 0;  // of the caller
+    VirtAddr return_address;
+    bool is_interrupt = false;
+    uint64_t entered_ticks = 0;
+    uint64_t entered_instruction = 0;  // of the thread
+  };
+  static constexpr size_t kNotFound = SIZE_MAX;
+
+  uint32_t BaseOf(const FlowGraph& graph, const FlowStrand& strand, bool continues);
+  uint32_t AfterReturn(const FlowGraph& graph, const FlowStrand& strand);
+  uint32_t AfterEnabling(const FlowGraph& graph, const FlowStrand& strand);
+  bool LeapTo(const FlowGraph& graph, const FlowStrand& strand, uint32_t* base);
+  uint32_t CalleeOf(size_t frame) const {
+    return frame + 1 < frames_.size() ? frames_[frame + 1].context : current_;
+  }
+  FunctionTraits TraitsOfBlock(const FlowGraph& graph, uint32_t block);
+  bool SwitchTo(VirtAddr landing, uint32_t* base);
+  void Park();
+  uint32_t NewRoot(const FlowGraph& graph, const FlowStrand& strand);
+  void AddStrand(const FlowGraph& graph, const FlowSegment& segment, size_t index, bool continues);
+  uint32_t Child(const FlowGraph& graph, uint32_t parent, uint32_t edge);
+  // Or the same.
+  bool IsUnder(uint32_t context, uint32_t above) const;
+  size_t FindFrame(VirtAddr return_address, bool is_interrupt) const;
+  // Leaves what the frames from `frame` on called.
+  void UnwindTo(size_t frame, uint64_t ticks, bool is_open);
+  // Whether control is in the function that holds the block.
+  bool IsIn(const FlowGraph& graph, uint32_t context, const FlowStrand& strand);
+  void Report(size_t frame, uint64_t ticks, bool is_open);
+
+  TraitsOf traits_of_;
+  std::unordered_map<uint64_t, FunctionTraits> traits_;  // by the function's start
+  Sink* sink_;
+  std::vector<CallContext> contexts_;
+  CompactIndex children_;  // (parent, edge) -> context
+  struct ParkedStack {
+    std::vector<Frame> frames;
+    uint32_t current = kNoFlowId;
+  };
+
+  std::vector<Frame> frames_;
+  uint32_t current_ = kNoFlowId;    // context; kNoFlowId: not known
+  std::deque<ParkedStack> parked_;  // left last at the end
+  VirtAddr stopped_at_;
+  uint64_t instructions_ = 0;  // of the thread, before the segment that is being added
+  uint64_t now_ = 0;           // of the thread, at the strand that is being added
+  std::vector<uint32_t> ids_;  // contexts of the segment, by theirs
+  Counts counts_;
+};
+
+}  // namespace ptarmigan

@@ -1,0 +1,300 @@
+#include "pipeline/internal/trace_flow.h"
+
+#include <algorithm>
+#include <set>
+
+#include "base/str_format.h"
+
+namespace ptarmigan::internal {
+namespace {
+
+std::string_view GapName(FlowEvent::Kind kind) {
+  switch (kind) {
+    case FlowEvent::Kind::kDisabled:
+      return "disabled";
+    case FlowEvent::Kind::kOverflow:
+      return "overflow";
+    case FlowEvent::Kind::kInterrupted:
+      return "interrupt";
+    case FlowEvent::Kind::kMissingCode:
+      return "no_image";
+    case FlowEvent::Kind::kError:
+      return "error";
+    default:
+      return {};
+  }
+}
+
+// What the checks of a segment said, in words.
+std::string TextOf(uint32_t reasons) {
+  std::string text;
+  const auto add = [&](uint32_t reason, std::string_view words) {
+    if ((reasons & reason) == 0) return;
+    if (!text.empty()) text += ", ";
+    text += words;
+  };
+  add(FlowChecks::kDecoderError, "the packets do not fit the code");
+  add(FlowChecks::kEndNotReached, "the next synchronisation point is elsewhere");
+  add(FlowChecks::kReturnMismatch, "returns to where no call came from");
+  add(FlowChecks::kCallIntoFunction, "calls into the middle of functions");
+  add(FlowChecks::kBudget, "too many instructions without a packet");
+  add(FlowChecks::kImplausible, "implausible flow");
+  add(FlowChecks::kMissingCode, "code is missing");
+  add(FlowChecks::kLostRecords, "records of mappings were lost");
+  return text;
+}
+
+}  // namespace
+
+TraceFlow::TraceFlow(const TraceStreams& streams, CodeImages& images,
+                     const TraceFlowOptions& options)
+    : streams_(streams), images_(images), options_(options) {}
+
+uint32_t TraceFlow::ThreadOf(int32_t pid, int32_t tid) {
+  const auto [found, is_new] =
+      thread_of_.try_emplace({pid, tid}, static_cast<uint32_t>(summary_.threads.size()));
+  if (is_new) {
+    FlowSummary::Thread& thread = summary_.threads.emplace_back();
+    thread.pid = pid;
+    thread.tid = tid;
+    states_.emplace_back();
+  }
+  return found->second;
+}
+
+uint32_t TraceFlow::OwnerOf(int32_t pid, int32_t tid, const CodeImages::Life* life) {
+  const uint64_t id = life != nullptr ? life->id : 0;
+  const auto [found, is_new] =
+      owner_of_.try_emplace({id, tid}, static_cast<uint32_t>(owners_.size()));
+  if (is_new) {
+    CallStackBuilder::TraitsOf traits;
+    if (life != nullptr) {
+      traits = [image = life->image](const CodeBlock& block) {
+        return CodeImages::TraitsOf(*image, block);
+      };
+    }
+    owners_.push_back({.pid = pid,
+                       .tid = tid,
+                       .life = id,
+                       .image = life != nullptr ? life->image : nullptr,
+                       .thread = ThreadOf(pid, tid),
+                       .stacks = std::make_unique<CallStackBuilder>(std::move(traits))});
+  }
+  return found->second;
+}
+
+// A stint of a thread is as many occupants as its process had lives in that time.
+std::vector<PtOccupant> TraceFlow::OccupantsOf(const TraceStream& stream, const PtConfig& config) {
+  std::vector<PtOccupant> occupants;
+  const std::vector<TraceStint>& stints = stream.stints;
+  for (size_t i = 0; i < stints.size(); ++i) {
+    const TraceStint& stint = stints[i];
+    const uint64_t until_ns = i + 1 < stints.size() ? stints[i + 1].since_ns : UINT64_MAX;
+    const std::span<const CodeImages::Life> lives = images_.LivesOf(stint.pid);
+    const CodeImages::Life* current = nullptr;
+    for (const CodeImages::Life& life : lives) {
+      if (current == nullptr || life.since_ns <= stint.since_ns) current = &life;
+    }
+    const auto add = [&](uint64_t since_ns, const CodeImages::Life* life) {
+      PtOccupant occupant;
+      occupant.since_ticks = occupants.empty() ? 0 : config.ToTicks(since_ns);
+      occupant.owner = OwnerOf(stint.pid, stint.tid, life);
+      occupant.image = life != nullptr ? life->image : nullptr;
+      occupants.push_back(occupant);
+    };
+    add(stint.since_ns, current);
+    for (const CodeImages::Life& life : lives) {
+      if (life.since_ns > stint.since_ns && life.since_ns < until_ns && &life != current) {
+        add(life.since_ns, &life);
+      }
+    }
+  }
+  return occupants;
+}
+
+Status TraceFlow::Run() {
+  summary_.source = "pt";
+  const PtRecording recording = streams_.PtDescription();
+  config_ = recording.config;
+  PtOptions options;
+  options.threads = options_.threads;
+  options.want_path = options_.want_digest;
+  TRY_ASSIGN(const std::unique_ptr<PtDecoder> decoder,
+             PtDecoder::Create(recording.config, options));
+  std::vector<std::vector<PtOccupant>> occupants;
+  for (const TraceStream& stream : streams_.streams()) {
+    occupants.push_back(OccupantsOf(stream, recording.config));
+    std::set<uint32_t> threads;
+    for (const PtOccupant& occupant : occupants.back()) {
+      threads.insert(owners_[occupant.owner].thread);
+    }
+    for (const uint32_t thread : threads) ++states_[thread].streams;
+  }
+  for (stream_ = 0; stream_ < streams_.streams().size(); ++stream_) {
+    const TraceStream& source = streams_.streams()[stream_];
+    PtStream stream;
+    stream.bytes = source.bytes;
+    stream.begin_offset = source.begin_offset;
+    stream.occupants = std::move(occupants[stream_]);
+    stream.breaks = source.breaks;
+    TRY(decoder->Decode(stream, *this));
+  }
+  UseWaiting();
+  statistics_ = decoder->statistics();
+  for (const PtStatistics::MissingObject& object : statistics_.missing) {
+    summary_.missing_code[object.name] += object.bytes;
+  }
+  return OkStatus();
+}
+
+void TraceFlow::OnFlowSegment(const FlowGraph& graph, const FlowSegment& segment) {
+  // (It only grows.)
+  graph_.blocks.insert(graph_.blocks.end(),
+                       graph.blocks.begin() + static_cast<ptrdiff_t>(graph_.blocks.size()),
+                       graph.blocks.end());
+  graph_.edges.insert(graph_.edges.end(),
+                      graph.edges.begin() + static_cast<ptrdiff_t>(graph_.edges.size()),
+                      graph.edges.end());
+  const TraceOwner& owner = owners_[segment.owner];
+  if (options_.want_digest) {
+    while (offsets_.size() < graph_.blocks.size()) {
+      LearnBlock(graph_.blocks[offsets_.size()], owner);
+    }
+  }
+  Count(graph, segment);
+  ThreadState& state = states_[owner.thread];
+  if (state.streams == 1) {
+    Use(segment, stream_);
+    return;
+  }
+  waiting_bytes_ += segment.path.size() * sizeof(uint32_t) +
+                    segment.contexts.size() * sizeof(segment.contexts[0]) +
+                    segment.frames.size() * sizeof(OpenFrame);
+  if (waiting_bytes_ > options_.waiting_bytes_max) {
+    // Its order is lost; what it ran has been counted.
+    state.digest_lost = true;
+    return;
+  }
+  state.waiting.push_back({order_++, stream_, segment});
+}
+
+// What does not depend on the order.
+void TraceFlow::Count(const FlowGraph& graph, const FlowSegment& segment) {
+  const TraceOwner& owner = owners_[segment.owner];
+  FlowSummary::Thread& thread = summary_.threads[owner.thread];
+  const uint32_t cpu = streams_.streams()[stream_].cpu;
+  if (thread.bytes.Sum() == 0 && cpu != RecordIdentity::kNoCpu) {
+    thread.cpu = cpu;
+  } else if (thread.cpu && *thread.cpu != cpu) {
+    thread.cpu.reset();
+  }
+  has_time_ |= segment.has_time;
+  thread.instructions += segment.instructions;
+  thread.bytes += segment.bytes;
+  thread.verified += segment.trust == FlowTrust::kVerified ? 1 : 0;
+  thread.suspect += segment.trust == FlowTrust::kSuspect ? 1 : 0;
+  thread.bad += segment.trust == FlowTrust::kBad ? 1 : 0;
+  for (const EdgeCount& count : segment.edges) {
+    const FlowEdge& edge = graph.edges[count.edge];
+    thread.blocks += count.count;
+    if (edge.taken) thread.branches += count.count;
+    if (edge.kind == BranchKind::kCall || edge.kind == BranchKind::kIndirectCall) {
+      thread.calls += count.count;
+    }
+    if (edge.kind == BranchKind::kReturn) thread.returns += count.count;
+    if (!IsUsed(segment)) continue;
+    EdgeSum& sum = edges_[{owner.life, count.edge}];
+    if (sum.count == 0) sum = {.owner = segment.owner, .edge = count.edge};
+    sum.count += count.count;
+  }
+  for (const FlowEvent& event : segment.events) {
+    const std::string_view name = GapName(event.kind);
+    if (!name.empty()) ++thread.gaps[std::string(name)];
+    if (event.kind != FlowEvent::Kind::kError) continue;
+    if (thread.errors.size() >= FlowSummary::Thread::kErrorsMax) {
+      ++thread.errors_cut;
+      continue;
+    }
+    thread.errors.push_back({.offset = segment.begin_offset,
+                             .code = static_cast<int64_t>(event.value),
+                             .reason = TextOf(segment.checks.reasons)});
+  }
+}
+
+void TraceFlow::Use(const FlowSegment& segment, size_t stream) {
+  const TraceOwner& owner = owners_[segment.owner];
+  ThreadState& state = states_[owner.thread];
+  if (options_.want_digest) Digest(segment.path, &state);
+  const bool may_resume = stream != state.last_stream && !streams_.streams()[stream].is_window;
+  state.last_stream = stream;
+  if (IsUsed(segment)) {
+    owner.stacks->Add(graph_, segment, may_resume);
+  } else {
+    owner.stacks->Break(segment.begin_ticks);
+  }
+}
+
+// Where the instructions of a block begin.
+void TraceFlow::LearnBlock(const CodeBlock& block, const TraceOwner& owner) {
+  std::vector<uint16_t>& offsets = offsets_.emplace_back();
+  if (owner.image == nullptr || block.instructions == 0) return;
+  const InstructionDecoder& decoder = block.is_64_bit ? decoder_64_ : decoder_32_;
+  VirtAddr next = block.start;
+  for (uint32_t i = 0; i < block.instructions; ++i) {
+    std::array<std::byte, kInstructionBytesMax> buffer;
+    const Bytes code = CodeOf(*owner.image, next, block.epoch, &buffer);
+    const uint64_t size = decoder.Decode(code).size_bytes;
+    if (size == 0 || next - block.start > UINT16_MAX) break;
+    offsets.push_back(static_cast<uint16_t>(next - block.start));
+    next = next + size;
+  }
+  if (offsets.size() != block.instructions || block.start + offsets.back() != block.last) {
+    offsets.clear();
+  }
+}
+
+// The bytes at an address; put together in `buffer` where a region ends inside of an instruction.
+Bytes TraceFlow::CodeOf(const CodeImage& image, VirtAddr address, size_t epoch,
+                        std::array<std::byte, kInstructionBytesMax>* buffer) {
+  const Bytes code = image.CodeAt(address, epoch);
+  if (code.empty() || code.size() >= buffer->size()) return code;
+  std::ranges::copy(code, buffer->begin());
+  const Bytes rest = image.CodeAt(address + code.size(), epoch);
+  const size_t more = std::min(rest.size(), buffer->size() - code.size());
+  std::copy_n(rest.begin(), more, buffer->begin() + static_cast<ptrdiff_t>(code.size()));
+  return Bytes(*buffer).first(code.size() + more);
+}
+
+void TraceFlow::Digest(const std::vector<uint32_t>& path, ThreadState* state) {
+  for (const uint32_t edge : path) {
+    const uint32_t id = graph_.edges[edge].to;
+    if (id == kNoFlowId) continue;
+    const CodeBlock& block = graph_.blocks[id];
+    if (offsets_[id].size() != block.instructions) state->digest_lost = true;
+    for (const uint16_t offset : offsets_[id]) state->digest.Add(block.start + offset);
+  }
+}
+
+void TraceFlow::UseWaiting() {
+  for (size_t i = 0; i < states_.size(); ++i) {
+    ThreadState& state = states_[i];
+    std::ranges::sort(state.waiting, [](const WaitingSegment& a, const WaitingSegment& b) {
+      return std::pair(a.segment.begin_ticks, a.order) < std::pair(b.segment.begin_ticks, b.order);
+    });
+    for (const WaitingSegment& waiting : std::exchange(state.waiting, {})) {
+      Use(waiting.segment, waiting.stream);
+    }
+    if (options_.want_digest && !state.digest_lost) {
+      summary_.threads[i].ip_digest = state.digest.value();
+    }
+  }
+}
+
+std::vector<TraceFlow::EdgeSum> TraceFlow::Edges() const {
+  std::vector<EdgeSum> sums;
+  sums.reserve(edges_.size());
+  for (const auto& [key, sum] : edges_) sums.push_back(sum);
+  return sums;
+}
+
+}  // namespace ptarmigan::internal

@@ -1,0 +1,184 @@
+#include "pipeline/internal/trace_table.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include "model/branch_summary.h"
+
+namespace ptarmigan::internal {
+namespace {
+
+class Placer {
+ public:
+  Placer(const TraceFlow& flow, PlaceNumbers* numbers) : flow_(flow), numbers_(*numbers) {}
+
+  // The place of an address of `block`, as `owner` has it mapped.
+  uint32_t PlaceOf(const TraceOwner& owner, uint32_t block, VirtAddr address) {
+    if (owner.image == nullptr) return TraceTable::kNoPlace;
+    const size_t epoch =
+        std::min<size_t>(flow_.graph().blocks[block].epoch, owner.image->Epochs() - 1);
+    const auto [found, is_new] =
+        places_.try_emplace({owner.life, address.value, epoch}, TraceTable::kNoPlace);
+    if (!is_new) return found->second;
+    const auto place = CodeImages::PlaceOf(*owner.image, address, epoch);
+    if (place) found->second = numbers_.NumberOf(*place, owner.image->EpochStartNs(epoch));
+    return found->second;
+  }
+
+  // Where the function begins that holds the block; where none is known, the block.
+  uint32_t EntryOf(const TraceOwner& owner, uint32_t id) {
+    const CodeBlock& block = flow_.graph().blocks[id];
+    return PlaceOf(owner, id, block.knows_function ? block.function : block.start);
+  }
+
+  // The context's function, then the calls that led there, outermost last. A caller that was replaced by a tail call has no
+  // call left to point at: its function stands for it.
+  void AppendFrames(const TraceOwner& owner, const std::vector<CallContext>& contexts,
+                    const CallContext& leaf, std::vector<uint32_t>* frames) {
+    const FlowGraph& graph = flow_.graph();
+    const auto append = [&](uint32_t place) {
+      if (place != TraceTable::kNoPlace) frames->push_back(place);
+    };
+    append(EntryOf(owner, leaf.block));
+    const CallContext* callee = &leaf;
+    while (callee->parent != kNoFlowId) {
+      const CallContext& caller = contexts[callee->parent];
+      const FlowEdge& edge = graph.edges[callee->edge];
+      const bool is_call = edge.from != kNoFlowId &&
+                           (edge.step == FlowStep::kCall || edge.step == FlowStep::kInterrupt);
+      append(is_call ? PlaceOf(owner, edge.from, graph.blocks[edge.from].last)
+                     : EntryOf(owner, caller.block));
+      callee = &caller;
+    }
+  }
+
+ private:
+  const TraceFlow& flow_;
+  PlaceNumbers& numbers_;
+  std::map<std::tuple<uint64_t, uint64_t, size_t>, uint32_t> places_;
+};
+
+}  // namespace
+
+void TraceTable::Take(TraceFlow* flow, std::span<const LabelSetId> labels, PlaceNumbers* numbers) {
+  const FlowGraph& graph = flow->graph();
+  Placer placer(*flow, numbers);
+  labels_.assign(labels.begin(), labels.end());
+  has_time_ = flow->has_time();
+  std::map<std::tuple<uint32_t, uint32_t, bool>, uint64_t> edges;
+  std::map<std::tuple<uint32_t, uint32_t, uint32_t>, uint64_t> blocks;
+  std::map<uint32_t, Function> functions;
+  for (const TraceFlow::EdgeSum& sum : flow->Edges()) {
+    const FlowEdge& edge = graph.edges[sum.edge];
+    const TraceOwner& owner = flow->owners()[sum.owner];
+    if (edge.to == kNoFlowId) continue;
+    const CodeBlock& to = graph.blocks[edge.to];
+    const uint32_t start = placer.PlaceOf(owner, edge.to, to.start);
+    if (start == kNoPlace) continue;
+    blocks[{start, placer.PlaceOf(owner, edge.to, to.last), to.instructions}] += sum.count;
+    const VirtAddr entry = to.knows_function ? to.function : to.start;
+    Function& function = functions[placer.PlaceOf(owner, edge.to, entry)];
+    function.instructions += uint64_t{to.instructions} * sum.count;
+    if (edge.step == FlowStep::kCall) {
+      (edge.kind == BranchKind::kIndirectCall ? function.indirect_calls : function.calls) +=
+          sum.count;
+    } else if (edge.step == FlowStep::kTailCall) {
+      function.jumps += sum.count;
+    } else if (edge.step == FlowStep::kInterrupt) {
+      function.interrupts += sum.count;
+    }
+    if (!edge.taken || edge.from == kNoFlowId) continue;
+    const uint32_t from = placer.PlaceOf(owner, edge.from, graph.blocks[edge.from].last);
+    edges[{from, start, edge.kind == BranchKind::kReturn}] += sum.count;
+  }
+  for (const auto& [key, count] : edges) {
+    edges_.push_back({std::get<0>(key), std::get<1>(key), std::get<2>(key), count});
+  }
+  for (const auto& [key, count] : blocks) {
+    blocks_.push_back({std::get<0>(key), std::get<1>(key), std::get<2>(key), count});
+  }
+  for (auto& [place, function] : functions) {
+    function.place = place;
+    functions_.push_back(function);
+  }
+  for (uint32_t owner = 0; owner < flow->owners().size(); ++owner) {
+    const std::vector<CallContext>& contexts = flow->owners()[owner].stacks->contexts();
+    for (const CallContext& context : contexts) {
+      if (context.instructions == 0 && context.calls == 0 && context.ticks == 0) continue;
+      Stack stack;
+      stack.owner = owner;
+      stack.instructions = context.instructions;
+      stack.ns = flow->ToNs(context.ticks);
+      stack.calls = context.calls;
+      stack.frames_begin = static_cast<uint32_t>(frames_.size());
+      placer.AppendFrames(flow->owners()[owner], contexts, context, &frames_);
+      stack.frames_size = static_cast<uint32_t>(frames_.size()) - stack.frames_begin;
+      stacks_.push_back(stack);
+    }
+  }
+  summary_ = flow->TakeSummary();
+}
+
+TraceColumns AddTraceColumns(const TraceTable& table, ProfileBuilder* builder) {
+  TraceColumns columns;
+  columns.instructions = builder->SampleType("instructions", "count");
+  if (table.has_time()) columns.wall = builder->SampleType("wall", "nanoseconds");
+  columns.calls = builder->SampleType("calls", "count");
+  return columns;
+}
+
+void AddTraceRows(const TraceTable& table, std::span<const uint32_t> locations,
+                  std::span<const LabelSetId> label_sets, const TraceColumns& columns,
+                  ProfileBuilder* builder) {
+  const auto saturated = [](uint64_t value) {
+    return static_cast<int64_t>(std::min<uint64_t>(value, INT64_MAX));
+  };
+  std::vector<int64_t> values(builder->profile().sample_types.size());
+  std::vector<LocationId> frames;
+  for (const TraceTable::Stack& stack : table.stacks()) {
+    frames.clear();
+    for (const uint32_t place : table.Frames(stack)) frames.push_back(locations[place]);
+    values[columns.instructions] = saturated(stack.instructions);
+    if (columns.wall != SIZE_MAX) values[columns.wall] = saturated(stack.ns);
+    values[columns.calls] = saturated(stack.calls);
+    builder->Add({builder->Stack(frames), label_sets[table.LabelsOf(stack)]}, values);
+  }
+}
+
+void AddTraces(const TraceTable& table, std::span<const uint32_t> locations, Profile* profile) {
+  const auto location_of = [&](uint32_t place) {
+    return place == TraceTable::kNoPlace ? BranchSummary::kNone : locations[place];
+  };
+  BranchSummaryBuilder branches;
+  std::vector<uint32_t> same(profile->locations.size());
+  for (uint32_t id = 0; id < same.size(); ++id) same[id] = id;
+  branches.Add(profile->summary.branches, same);
+  for (const TraceTable::Edge& edge : table.edges()) {
+    branches.AddEdge(
+        {.from = location_of(edge.from), .to = location_of(edge.to), .count = edge.count});
+    branches.AddTrace({.from = location_of(edge.from),
+                       .to = location_of(edge.to),
+                       .is_return = edge.is_return,
+                       .count = edge.count});
+  }
+  for (const TraceTable::Block& block : table.blocks()) {
+    branches.AddBlock({.start = location_of(block.start),
+                       .end = location_of(block.end),
+                       .count = block.count,
+                       .instructions = block.instructions});
+  }
+  profile->summary.branches = branches.Finish();
+  FlowSummary& flow = profile->summary.flow;
+  flow = table.summary();
+  for (const TraceTable::Function& function : table.functions()) {
+    flow.functions.push_back({.location = location_of(function.place),
+                              .instructions = function.instructions,
+                              .calls = function.calls,
+                              .indirect_calls = function.indirect_calls,
+                              .jumps = function.jumps,
+                              .interrupts = function.interrupts});
+  }
+}
+
+}  // namespace ptarmigan::internal

@@ -1,0 +1,95 @@
+// The input is a CoreSight stream, led by a byte that says of which unit and whether in frames. The code that it runs through
+// is the input again. Every byte must be in one count, and decoding must come to an end.
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+
+#include "base/check.h"
+#include "decode/coresight_decoder.h"
+#include "decode/coresight_setup.h"
+
+namespace ptarmigan {
+namespace {
+
+constexpr uint8_t kTraceId = 0x10;
+
+EtmUnit UnitOf(uint8_t choice) {
+  switch (choice % 4) {
+    case 0:
+      return {.protocol = EtmProtocol::kEtm4,
+              .config = 0xc1,
+              .idr0 = 0x28000ea1,
+              .idr1 = 0x4100f403,
+              .idr2 = 0x488};
+    case 1:
+      return {.protocol = EtmProtocol::kEte,
+              .config = 0x1,
+              .idr0 = 0x2801cea1,
+              .idr1 = 0x4100fff0,
+              .idr2 = 0xd0001088,
+              .idr8 = 0xff,
+              .devarch = 0x47705a13};
+    case 2:
+      return {.protocol = EtmProtocol::kPtm,
+              .config = 0x10001000,
+              .idr0 = 0x411cf301,
+              .ccer = 0x34c01ac2};
+    default:
+      return {.protocol = EtmProtocol::kEtm3,
+              .config = 0x10001000,
+              .idr0 = 0x4114f250,
+              .ccer = 0x34c01ac2};
+  }
+}
+
+class OwnCode : public CoreSightCode {
+ public:
+  explicit OwnCode(Bytes bytes) : bytes_(bytes) {}
+  size_t Read(uint8_t, VirtAddr address, std::span<std::byte> to) override {
+    if (bytes_.empty() || address.value % 7 == 0) return 0;
+    for (size_t i = 0; i < to.size(); ++i) to[i] = bytes_[(address.value + i) % bytes_.size()];
+    return to.size();
+  }
+
+ private:
+  Bytes bytes_;
+};
+
+class CheckingSink : public CoreSightSink {
+ public:
+  void OnElement(uint8_t, uint64_t, const CoreSightElement& element) override {
+    CHECK(!CoreSightElementName(element.kind).empty());
+  }
+};
+
+void Decode(Bytes input) {
+  const auto choice = std::to_integer<uint8_t>(input.front());
+  const Bytes bytes = input.subspan(1);
+  OwnCode code(bytes);
+  CheckingSink sink;
+  const bool is_formatted = (choice & 4) != 0;
+  auto decoder = CoreSightDecoder::Create(
+      {.sources = {{.unit = UnitOf(choice), .trace_id = kTraceId}}, .is_formatted = is_formatted},
+      &code, &sink);
+  if (!decoder) return;  // built without OpenCSD
+  const size_t cut =
+      bytes.size() / 2 / CoreSightDecoder::kFrameBytes * CoreSightDecoder::kFrameBytes;
+  (*decoder)->Decode(0, bytes.first(cut));
+  if ((choice & 8) != 0) (*decoder)->Restart();
+  (*decoder)->Decode(cut, bytes.subspan(cut));
+  (*decoder)->Finish();
+  CHECK((*decoder)->counts().bytes.Sum() == bytes.size());
+}
+
+}  // namespace
+}  // namespace ptarmigan
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  constexpr size_t kInputBytesMax = size_t{1} << 16;
+  if (size > 0) {
+    ptarmigan::Decode(std::as_bytes(std::span(data, std::min(size, kInputBytesMax))));
+  }
+  return 0;
+}
