@@ -30,7 +30,7 @@ uint32_t CallStackBuilder::Child(const FlowGraph& graph, uint32_t parent, uint32
   }
   const uint32_t found = children_.FindOrInsert({uint64_t{parent} << 32 | edge, 0}, next);
   if (found == next) {
-    CallContext& context = contexts_.emplace_back();
+    CallTreeNode& context = contexts_.emplace_back();
     context.parent = parent;
     context.edge = edge;
     context.block = graph.edges[edge].to;
@@ -237,7 +237,7 @@ void CallStackBuilder::AddStrand(const FlowGraph& graph, const FlowSegment& segm
     } else {
       id = Child(graph, context.parent == kNoFlowId ? above : ids_[context.parent], context.edge);
     }
-    CallContext& into = contexts_[id];
+    CallTreeNode& into = contexts_[id];
     into.instructions += context.instructions;
     into.ticks += context.ticks;
     into.ticks_outside += context.ticks_outside;

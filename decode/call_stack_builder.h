@@ -30,7 +30,7 @@
 namespace ptarmigan {
 
 // A place in the thread's tree of calls.
-struct CallContext {
+struct CallTreeNode {
   uint32_t parent = kNoFlowId;  // kNoFlowId: nothing is known of who called
   uint32_t edge = kNoFlowId;    // of the graph: that led to its first block
   uint32_t block = kNoFlowId;   // where it was entered, or first seen
@@ -96,7 +96,7 @@ class CallStackBuilder {
   // The trace breaks off: calls that are open are reported, and nothing is known of the stack any more.
   void Break(uint64_t ticks);
 
-  const std::vector<CallContext>& contexts() const { return contexts_; }
+  const std::vector<CallTreeNode>& contexts() const { return contexts_; }
   const Counts& counts() const { return counts_; }
 
  private:
@@ -134,7 +134,7 @@ class CallStackBuilder {
   TraitsOf traits_of_;
   std::unordered_map<uint64_t, FunctionTraits> traits_;  // by the function's start
   Sink* sink_;
-  std::vector<CallContext> contexts_;
+  std::vector<CallTreeNode> contexts_;
   CompactIndex children_;  // (parent, edge) -> context
   struct ParkedStack {
     std::vector<Frame> frames;

@@ -60,7 +60,7 @@ struct CoreSightElement {
     kOther       // events, markers, transactions, software trace
   };
   enum class Reason : uint8_t { kNormal, kOverflow, kBadPacket, kDebug };
-  struct ProcessorContext {
+  struct ProcessorState {
     int8_t exception_level = -1;  // -1: not known
     bool is_64_bit = false;
     bool is_secure = false;
@@ -82,7 +82,7 @@ struct CoreSightElement {
   uint32_t number = 0;
   std::optional<VirtAddr> return_address;
   std::optional<uint32_t> cycles;  // that came with a range
-  ProcessorContext context;        // kContext only
+  ProcessorState context;          // kContext only
 };
 
 std::string_view CoreSightElementName(CoreSightElement::Kind kind);

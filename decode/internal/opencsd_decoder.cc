@@ -167,8 +167,8 @@ CoreSightElement::Reason ReasonOf(trace_on_reason_t why) {
   }
 }
 
-CoreSightElement::ProcessorContext ContextOf(const ocsd_pe_context& from) {
-  CoreSightElement::ProcessorContext context;
+CoreSightElement::ProcessorState ContextOf(const ocsd_pe_context& from) {
+  CoreSightElement::ProcessorState context;
   if (from.el_valid != 0) context.exception_level = static_cast<int8_t>(from.exception_level);
   context.is_64_bit = from.bits64 != 0;
   context.is_secure = from.security_level == ocsd_sec_secure;

@@ -34,16 +34,16 @@ class Placer {
 
   // The context's function, then the calls that led there, outermost last. A caller that was replaced by a tail call has no
   // call left to point at: its function stands for it.
-  void AppendFrames(const TraceOwner& owner, const std::vector<CallContext>& contexts,
-                    const CallContext& leaf, std::vector<uint32_t>* frames) {
+  void AppendFrames(const TraceOwner& owner, const std::vector<CallTreeNode>& contexts,
+                    const CallTreeNode& leaf, std::vector<uint32_t>* frames) {
     const FlowGraph& graph = flow_.graph();
     const auto append = [&](uint32_t place) {
       if (place != TraceTable::kNoPlace) frames->push_back(place);
     };
     append(EntryOf(owner, leaf.block));
-    const CallContext* callee = &leaf;
+    const CallTreeNode* callee = &leaf;
     while (callee->parent != kNoFlowId) {
-      const CallContext& caller = contexts[callee->parent];
+      const CallTreeNode& caller = contexts[callee->parent];
       const FlowEdge& edge = graph.edges[callee->edge];
       const bool is_call = edge.from != kNoFlowId &&
                            (edge.step == FlowStep::kCall || edge.step == FlowStep::kInterrupt);
@@ -103,8 +103,8 @@ void TraceTable::Take(TraceFlow* flow, std::span<const LabelSetId> labels, Place
     functions_.push_back(function);
   }
   for (uint32_t owner = 0; owner < flow->owners().size(); ++owner) {
-    const std::vector<CallContext>& contexts = flow->owners()[owner].stacks->contexts();
-    for (const CallContext& context : contexts) {
+    const std::vector<CallTreeNode>& contexts = flow->owners()[owner].stacks->contexts();
+    for (const CallTreeNode& context : contexts) {
       if (context.instructions == 0 && context.calls == 0 && context.ticks == 0) continue;
       Stack stack;
       stack.owner = owner;
