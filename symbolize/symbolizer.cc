@@ -681,8 +681,7 @@ Status Symbolizer::AddJitDumpFile(int32_t pid, const std::string& path,
   }
   places.push_back(path);
   const auto found = std::ranges::find_if(places, PathExists);
-  TRY_ASSIGN(JitDump dump,
-             ReadJitDumpAt(found != places.end() ? *found : path, options.keep_code));
+  TRY_ASSIGN(JitDump dump, ReadJitDumpAt(found != places.end() ? *found : path, options.keep_code));
   if (dump.has_arch_timestamps() && options.counter_to_ns) dump.ConvertTimes(options.counter_to_ns);
   impl_->SetJit(pid, std::nullopt, std::move(dump));
   return OkStatus();

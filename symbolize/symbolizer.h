@@ -15,7 +15,6 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
