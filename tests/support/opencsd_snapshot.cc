@@ -1,9 +1,10 @@
 #include "tests/support/opencsd_snapshot.h"
 
+#include <re2/re2.h>
+
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
-#include <regex>
 #include <sstream>
 
 #include "base/str_format.h"
@@ -137,45 +138,50 @@ size_t OpencsdSnapshot::Read(uint8_t /*trace_id*/, VirtAddr address, std::span<s
 }
 
 std::string ListedBuffer(const std::string& text) {
-  std::smatch match;
-  const std::regex using_buffer("Using (\\S+) as trace source");
-  return std::regex_search(text, match, using_buffer) ? match[1].str() : "";
+  std::string buffer;
+  RE2::PartialMatch(text, "Using (\\S+) as trace source", &buffer);
+  return buffer;
 }
 
 std::vector<ListedElement> ReadListedElements(const std::string& text) {
-  const std::regex line_form("Idx:(\\d+); ID:([0-9a-f]+); OCSD_GEN_TRC_ELEM_([A-Z_]+)\\((.*)\\)");
-  const std::regex range(
+  const RE2 line_form("Idx:(\\d+); ID:([0-9a-f]+); OCSD_GEN_TRC_ELEM_([A-Z_]+)\\((.*)\\)");
+  const RE2 range(
       "exec range=(0x[0-9a-f]+):\\[(0x[0-9a-f]+)\\] num_i\\((\\d+)\\) "
       "last_sz\\((\\d)\\) \\(ISA=(\\w+)\\) ([EN]) (.*)");
-  const std::regex no_path("first (0x[0-9a-f]+):\\[next (0x[0-9a-f]+)\\] num_i\\((\\d+)\\)");
-  const std::regex exception("(?:pref ret addr:(0x[0-9a-f]+))?.*excep num \\(0x([0-9a-f]+)\\)");
-  const std::regex context(
+  const RE2 no_path("first (0x[0-9a-f]+):\\[next (0x[0-9a-f]+)\\] num_i\\((\\d+)\\)");
+  const RE2 exception("(?:pref ret addr:(0x[0-9a-f]+))?.*excep num \\(0x([0-9a-f]+)\\)");
+  const RE2 context(
       "\\(ISA=(\\w+)\\) (?:EL(\\d)(\\w))?.*?(64|32)-bit; (?:VMID=(0x[0-9a-f]+); )?"
       "(?:CTXTID=(0x[0-9a-f]+); )?.*");
   std::vector<ListedElement> elements;
   std::istringstream lines(text);
   std::string line;
-  std::smatch match;
-  std::smatch inner;
   while (std::getline(lines, line)) {
-    if (!std::regex_search(line, match, line_form)) continue;
-    const std::string kind = match[3];
-    const std::string body = match[4];
+    uint64_t index = 0;
+    uint32_t trace_id = 0;
+    std::string kind;
+    std::string body;
+    if (!RE2::PartialMatch(line, line_form, &index, RE2::Hex(&trace_id), &kind, &body)) continue;
     std::string words;
-    if (kind == "INSTR_RANGE" && std::regex_search(body, inner, range)) {
-      words = StrFormat("range {} {} {} last {} {} {} {}", inner[1].str(), inner[2].str(),
-                        inner[3].str(), inner[4].str(), inner[5].str(), inner[6].str(),
-                        Trimmed(std::regex_replace(inner[7].str(), std::regex(" +"), " ")));
-    } else if (kind == "I_RANGE_NOPATH" && std::regex_search(body, inner, no_path)) {
-      words = StrFormat("no path {} {} {}", inner[1].str(), inner[2].str(), inner[3].str());
+    std::string a;
+    std::string b;
+    std::string c;
+    std::string d;
+    std::string e;
+    std::string f;
+    std::string rest;
+    if (kind == "INSTR_RANGE" && RE2::PartialMatch(body, range, &a, &b, &c, &d, &e, &f, &rest)) {
+      RE2::GlobalReplace(&rest, " +", " ");
+      words = StrFormat("range {} {} {} last {} {} {} {}", a, b, c, d, e, f, Trimmed(rest));
+    } else if (kind == "I_RANGE_NOPATH" && RE2::PartialMatch(body, no_path, &a, &b, &c)) {
+      words = StrFormat("no path {} {} {}", a, b, c);
     } else if (kind == "ADDR_NACC") {
       words = "no image " + Trimmed(body).substr(0, body.find(' ', 1));
       words = Trimmed(words);
-    } else if (kind == "EXCEPTION" && std::regex_search(body, inner, exception)) {
-      words = StrFormat("exception {} {}", std::stoul(inner[2].str(), nullptr, 16), inner[1].str());
-    } else if (kind == "PE_CONTEXT" && std::regex_search(body, inner, context)) {
-      words = StrFormat("context {} EL{} {} {} {} {}", inner[1].str(), inner[2].str(),
-                        inner[3].str(), inner[4].str(), inner[5].str(), inner[6].str());
+    } else if (kind == "EXCEPTION" && RE2::PartialMatch(body, exception, &a, &b)) {
+      words = StrFormat("exception {} {}", std::stoul(b, nullptr, 16), a);
+    } else if (kind == "PE_CONTEXT" && RE2::PartialMatch(body, context, &a, &b, &c, &d, &e, &f)) {
+      words = StrFormat("context {} EL{} {} {} {} {}", a, b, c, d, e, f);
     } else if (kind == "TIMESTAMP") {
       const size_t at = body.find("TS=") + 3;
       words =
@@ -185,8 +191,7 @@ std::vector<ListedElement> ReadListedElements(const std::string& text) {
     } else {
       words = kind;
     }
-    elements.push_back({std::stoull(match[1].str()),
-                        static_cast<uint32_t>(std::stoul(match[2].str(), nullptr, 16)), words});
+    elements.push_back({index, trace_id, words});
   }
   return elements;
 }
