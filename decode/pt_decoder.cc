@@ -118,7 +118,7 @@ class Decoder : public PtDecoder {
     SortMissing();
     return OkStatus();
   }
-  const PtStatistics& statistics() const override { return statistics_; }
+  const FlowStatistics& statistics() const override { return statistics_; }
 
  private:
   struct Slot {
@@ -144,8 +144,8 @@ class Decoder : public PtDecoder {
   const PtStream* stream_ = nullptr;
   bool ended_well_ = false;          // the last segment
   uint32_t last_block_ = kNoFlowId;  // that ran in it, if tracing goes on from there
-  std::map<std::string, PtStatistics::MissingObject, std::less<>> missing_;
-  PtStatistics statistics_;
+  std::map<std::string, FlowStatistics::MissingObject, std::less<>> missing_;
+  FlowStatistics statistics_;
 };
 
 // Workers take segments in order and put results into a ring; this thread hands them out in order.
@@ -228,7 +228,7 @@ void Decoder::Deliver(size_t worker, const PtSegmentTask& task, PtWalkResult* re
   }
   if (failed) ++statistics_.errors;
   for (const internal::PtMissingCode& code : result->missing) {
-    PtStatistics::MissingObject& object = missing_[std::string(code.object)];
+    FlowStatistics::MissingObject& object = missing_[std::string(code.object)];
     if (object.segments++ == 0) object.first_address = code.address;
     object.bytes += code.bytes;
   }

@@ -22,18 +22,11 @@
 
 #include "base/byte_cursor.h"
 #include "base/result.h"
+#include "decode/flow_decoder.h"
 #include "decode/pt_config.h"
-#include "model/code_image.h"
 #include "model/control_flow.h"
 
 namespace ptarmigan {
-
-// Who ran from a moment on, on what code.
-struct PtOccupant {
-  uint64_t since_ticks = 0;
-  uint32_t owner = 0;
-  const CodeImage* image = nullptr;  // null: not known, its packets have no image
-};
 
 // One AUX stream (or one snapshot, or one sample's window of it).
 struct PtStream {
@@ -41,7 +34,7 @@ struct PtStream {
   uint64_t begin_offset = 0;  // of bytes[0], for results
   // By since_ticks, at least one; the first holds from the beginning. Changes take place where tracing is enabled again, or
   // where the owner stays the same and only its image changes.
-  std::vector<PtOccupant> occupants;
+  std::vector<CodeOccupant> occupants;
   // Offsets in `bytes` at which the hardware or kernel lost data (AUX records TRUNCATED, PARTIAL, COLLISION): nothing is
   // continued across them. Rising.
   std::vector<uint64_t> breaks;
@@ -68,26 +61,6 @@ struct PtOptions {
   uint32_t packetless_blocks_max = 100000;
 };
 
-struct PtStatistics {
-  FlowBytes bytes;  // Sum() = bytes of all streams
-  uint64_t segments = 0;
-  uint64_t verified = 0;
-  uint64_t suspect = 0;
-  uint64_t bad = 0;
-  uint64_t instructions = 0;
-  uint64_t overflows = 0;
-  uint64_t unknown_packets = 0;
-  uint64_t errors = 0;
-  bool unknown_cpu = false;  // no errata are applied
-  struct MissingObject {
-    std::string name;  // empty: nothing was mapped there
-    uint64_t segments = 0;
-    uint64_t bytes = 0;
-    VirtAddr first_address;
-  };
-  std::vector<MissingObject> missing;  // by name
-};
-
 class PtDecoder {
  public:
   // kUnsupported if this program was built without libipt.
@@ -99,7 +72,7 @@ class PtDecoder {
   // streams of this decoder. Fails only if memory or descriptors run out.
   virtual Status Decode(const PtStream& stream, FlowSink& sink) = 0;
   // Of all streams so far.
-  virtual const PtStatistics& statistics() const = 0;
+  virtual const FlowStatistics& statistics() const = 0;
 };
 
 // One sentence for people whose program was built without libipt.

@@ -252,7 +252,7 @@ bool LibiptWalker::SetImage(const CodeImage* image, size_t epoch) {
 
 void LibiptWalker::UseOccupant(size_t index, uint64_t ticks) {
   occupant_ = index;
-  const std::span<const PtOccupant> occupants = task_->occupants;
+  const std::span<const CodeOccupant> occupants = task_->occupants;
   const CodeImage* image = occupants[index].image;
   // Code is published a little before it is known to have run: times are those of the last timing packet.
   const uint64_t slack = config_.MtcPeriodTicks() / (config_.cyc ? kCycSlackPart : 1);
@@ -274,7 +274,7 @@ void LibiptWalker::UseOccupant(size_t index, uint64_t ticks) {
 
 void LibiptWalker::FollowTime(uint64_t ticks, bool enabled_now) {
   if (ticks < next_change_ticks_) return;
-  const std::span<const PtOccupant> occupants = task_->occupants;
+  const std::span<const CodeOccupant> occupants = task_->occupants;
   size_t index = occupant_;
   while (index + 1 < occupants.size() && occupants[index + 1].since_ticks <= ticks) ++index;
   const bool same_owner = occupants[index].owner == occupants[occupant_].owner;

@@ -27,7 +27,7 @@ struct PtSegmentTask {
   uint64_t offset = 0;     // of the first byte in the stream
   PtSyncPoint begin;
   const PtSyncPoint* next = nullptr;  // null: nothing follows, or not without a break
-  std::span<const PtOccupant> occupants;
+  std::span<const CodeOccupant> occupants;
 };
 
 struct PtWalkCounts {

@@ -84,8 +84,8 @@ uint32_t TraceFlow::OwnerOf(int32_t pid, int32_t tid, const CodeImages::Life* li
 }
 
 // A stint of a thread is as many occupants as its process had lives in that time.
-std::vector<PtOccupant> TraceFlow::OccupantsOf(const TraceStream& stream, const PtConfig& config) {
-  std::vector<PtOccupant> occupants;
+std::vector<CodeOccupant> TraceFlow::OccupantsOf(const TraceStream& stream, const PtConfig& config) {
+  std::vector<CodeOccupant> occupants;
   const std::vector<TraceStint>& stints = stream.stints;
   for (size_t i = 0; i < stints.size(); ++i) {
     const TraceStint& stint = stints[i];
@@ -96,7 +96,7 @@ std::vector<PtOccupant> TraceFlow::OccupantsOf(const TraceStream& stream, const 
       if (current == nullptr || life.since_ns <= stint.since_ns) current = &life;
     }
     const auto add = [&](uint64_t since_ns, const CodeImages::Life* life) {
-      PtOccupant occupant;
+      CodeOccupant occupant;
       occupant.since_ticks = occupants.empty() ? 0 : config.ToTicks(since_ns);
       occupant.owner = OwnerOf(stint.pid, stint.tid, life);
       occupant.image = life != nullptr ? life->image : nullptr;
@@ -121,11 +121,11 @@ Status TraceFlow::Run() {
   options.want_path = options_.want_digest;
   TRY_ASSIGN(const std::unique_ptr<PtDecoder> decoder,
              PtDecoder::Create(recording.config, options));
-  std::vector<std::vector<PtOccupant>> occupants;
+  std::vector<std::vector<CodeOccupant>> occupants;
   for (const TraceStream& stream : streams_.streams()) {
     occupants.push_back(OccupantsOf(stream, recording.config));
     std::set<uint32_t> threads;
-    for (const PtOccupant& occupant : occupants.back()) {
+    for (const CodeOccupant& occupant : occupants.back()) {
       threads.insert(owners_[occupant.owner].thread);
     }
     for (const uint32_t thread : threads) ++states_[thread].streams;
@@ -141,7 +141,7 @@ Status TraceFlow::Run() {
   }
   UseWaiting();
   statistics_ = decoder->statistics();
-  for (const PtStatistics::MissingObject& object : statistics_.missing) {
+  for (const FlowStatistics::MissingObject& object : statistics_.missing) {
     summary_.missing_code[object.name] += object.bytes;
   }
   return OkStatus();

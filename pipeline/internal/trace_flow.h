@@ -69,7 +69,7 @@ class TraceFlow : private FlowSink {
   std::vector<EdgeSum> Edges() const;
   // Threads with their counts; functions and calls are left to those who know places.
   FlowSummary TakeSummary() { return std::move(summary_); }
-  const PtStatistics& statistics() const { return statistics_; }
+  const FlowStatistics& statistics() const { return statistics_; }
 
  private:
   // A segment of a thread whose trace lies in several streams.
@@ -90,7 +90,7 @@ class TraceFlow : private FlowSink {
   bool IsUsed(const FlowSegment& segment) const {
     return segment.trust == FlowTrust::kVerified || options_.include_suspect;
   }
-  std::vector<PtOccupant> OccupantsOf(const TraceStream& stream, const PtConfig& config);
+  std::vector<CodeOccupant> OccupantsOf(const TraceStream& stream, const PtConfig& config);
   uint32_t OwnerOf(int32_t pid, int32_t tid, const CodeImages::Life* life);
   uint32_t ThreadOf(int32_t pid, int32_t tid);
   void Count(const FlowGraph& graph, const FlowSegment& segment);
@@ -112,7 +112,7 @@ class TraceFlow : private FlowSink {
   FlowGraph graph_;                                         // a copy that outlives the decoder
   std::map<std::pair<uint64_t, uint32_t>, EdgeSum> edges_;  // by life and edge
   FlowSummary summary_;
-  PtStatistics statistics_;
+  FlowStatistics statistics_;
   PtConfig config_;
   bool has_time_ = false;
   size_t stream_ = 0;  // that is being decoded

@@ -65,7 +65,7 @@ class PtSynth {
   ArrayCodeImage image_;
   std::map<int32_t, std::vector<std::byte>> traces_;
   std::vector<PtSynthWindow> windows_;
-  std::vector<PtOccupant> switches_;
+  std::vector<CodeOccupant> switches_;
   std::deque<Object> objects_;
   std::vector<Mapped> mapped_;
   std::map<uint64_t, std::pair<uint64_t, std::string>> names_;  // start -> end, name

@@ -59,7 +59,7 @@ class PtSynthRecordings : public testing::TestWithParam<std::string> {
 
   std::string path_;
   std::unique_ptr<PtSynth> synth_;
-  PtStatistics statistics_;
+  FlowStatistics statistics_;
 };
 
 TEST_P(PtSynthRecordings, EveryInstructionRunsWhenItDid) {

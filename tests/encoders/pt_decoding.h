@@ -24,7 +24,7 @@ struct PtDecoding {
     bool operator==(const Segment&) const = default;
   };
   std::vector<Segment> segments;
-  PtStatistics statistics;
+  FlowStatistics statistics;
 
   std::vector<uint64_t> Addresses() const;
 };

@@ -15,7 +15,7 @@ namespace ptarmigan {
 struct PtFlipSubject {
   std::string bytes;
   PtConfig config;
-  std::vector<PtOccupant> occupants;
+  std::vector<CodeOccupant> occupants;
   const CodeImage* image = nullptr;  // whose newest epoch holds for libipt
 };
 
