@@ -13,6 +13,7 @@
 #include "decode/internal/spe_metadata.h"
 #include "decode/internal/switch_history.h"
 #include "decode/record_types.h"
+#include "decode/time_conversion.h"
 
 namespace ptarmigan {
 namespace {
@@ -84,7 +85,7 @@ class SpeStream::Impl {
   const RecordingDescription& description_;
   const Options options_;
   std::optional<internal::SpeMetadata> metadata_;
-  std::optional<internal::TimeConversion> time_;
+  std::optional<TimeConversion> time_;
 
   AuxQueue::Budget budget_;
   AuxQueue::Counts aux_counts_;
@@ -113,7 +114,7 @@ void SpeStream::Impl::OnOther(const OtherRecord& record) {
       return;
     }
     case kRecordTimeConv:
-      time_ = internal::ReadTimeConversion(record.bytes, description_.byte_order);
+      time_ = ReadTimeConversion(record.bytes, description_.byte_order);
       return;
     case kRecordItraceStart:
       OnItraceStart(record);

@@ -68,6 +68,7 @@ class TraceStreams::Impl {
   PtRecording pt_;
   CoreSightSetup coresight_;
   std::map<uint32_t, uint8_t> trace_ids_;
+  std::optional<TimeConversion> time_conversion_;
   TraceCounts counts_;
   std::vector<TraceStream> streams_;
   std::unordered_map<int32_t, int32_t> process_of_;  // by tid
@@ -113,6 +114,9 @@ void TraceStreams::Impl::OnOther(const OtherRecord& record) {
           trace_ids_[unit.cpu] = static_cast<uint8_t>(unit.trace_id & 0x7f);
         }
       }
+      return;
+    case kRecordTimeConv:
+      time_conversion_ = ReadTimeConversion(record.bytes, description_.byte_order);
       return;
     case kRecordItraceStart: {
       ByteCursor cursor(record.bytes, description_.byte_order);
@@ -245,6 +249,8 @@ void TraceStreams::Impl::AddPieces(const Buffer& buffer, TraceStream* stream) co
     piece.is_lossy = (event.flags & (kAuxTruncated | kAuxPartial | kAuxCollision)) != 0;
     piece.is_formatted =
         kind_ == TraceKind::kCoreSight && (event.flags & kAuxFormatMask) == kAuxCoreSightFrames;
+    piece.cpu = event.identity.cpu;
+    piece.time_ns = event.identity.has_time ? event.identity.time_ns : 0;
     if (piece.is_lossy) stream->breaks.push_back(piece.end);
     stream->pieces.push_back(piece);
     covered = to;
@@ -349,6 +355,9 @@ PtRecording TraceStreams::PtDescription() const {
 }
 const CoreSightSetup& TraceStreams::coresight() const { return impl_->coresight_; }
 const std::map<uint32_t, uint8_t>& TraceStreams::trace_ids() const { return impl_->trace_ids_; }
+const std::optional<TimeConversion>& TraceStreams::time_conversion() const {
+  return impl_->time_conversion_;
+}
 const std::vector<TraceStream>& TraceStreams::streams() const { return impl_->streams_; }
 const TraceCounts& TraceStreams::counts() const { return impl_->counts_; }
 int32_t TraceStreams::ProcessOf(int32_t tid) const {

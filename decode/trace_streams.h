@@ -27,6 +27,7 @@
 #include "base/byte_cursor.h"
 #include "decode/coresight_setup.h"
 #include "decode/pt_config.h"
+#include "decode/time_conversion.h"
 #include "model/event.h"
 #include "model/loss_ledger.h"
 #include "model/recording.h"
@@ -39,6 +40,9 @@ struct TracePiece {
   uint64_t end = 0;
   bool is_lossy = false;      // TRUNCATED, PARTIAL or COLLISION: what follows does not continue it
   bool is_formatted = false;  // CoreSight: in frames; false also for PT
+  // Of the record: who reported it, and when, which was at its end; 0 without a time.
+  uint32_t cpu = RecordIdentity::kNoCpu;
+  uint64_t time_ns = 0;
 };
 
 // A task that ran on the stream's CPU from a moment on.
@@ -107,6 +111,8 @@ class TraceStreams {
   const CoreSightSetup& coresight() const;
   // Trace ids of CoreSight sources by CPU, from the setup or from HW_ID records.
   const std::map<uint32_t, uint8_t>& trace_ids() const;
+  // Of the timer that CoreSight's time stamps count; nothing if the recording does not say.
+  const std::optional<TimeConversion>& time_conversion() const;
   // Of an event of the trace's PMU; 0 if there is none.
   uint64_t trace_event_config() const;
 

@@ -166,6 +166,7 @@ struct FlowEvent {
     kTransaction,
     kPtWrite,
     kMissingCode,
+    kUnknownPath,  // the trace does not say which way it went on
     kError,
   };
   Kind kind = Kind::kEnabled;
@@ -246,6 +247,8 @@ struct FlowSegment {
   std::vector<FlowCall> calls;  // on request; in order of their ends
   std::vector<uint32_t>
       path;  // on request: the edges in order, each leading to the block that ran next
+
+  void Clear();  // keeps its memory
 };
 
 class FlowSink {
@@ -288,6 +291,27 @@ inline FlowEdge FlowEdge::Between(uint32_t from, const CodeBlock& from_block, ui
           .kind = kind,
           .taken = kind != BranchKind::kNone && !falls_through,
           .step = StepBetween(from_block, to_block)};
+}
+
+inline void FlowSegment::Clear() {
+  number = begin_offset = end_offset = 0;
+  owner = 0;
+  continues = false;
+  stopped_at = {};
+  instructions = 0;
+  has_time = false;
+  begin_ticks = end_ticks = uncertainty_ticks = 0;
+  trust = FlowTrust::kVerified;
+  checks = {};
+  bytes = {};
+  edges.clear();
+  contexts.clear();
+  strands.clear();
+  frames.clear();
+  anchors.clear();
+  events.clear();
+  calls.clear();
+  path.clear();
 }
 
 inline FlowBytes& FlowBytes::operator+=(const FlowBytes& other) {

@@ -222,13 +222,6 @@ void SamplePipeline::Impl::FinishSpe() {
 void SamplePipeline::Impl::FinishTraces() {
   if (!traces_.active()) return;
   traces_.Finish();
-  if (traces_.kind() == TraceKind::kCoreSight) {
-    LogWarning(
-        "the CoreSight trace of the recording was left out: only Intel PT becomes stacks so far");
-    losses_.Lose(LossStage::kParse, LossReason::kUnsupported, traces_.counts().bytes,
-                 LossUnit::kBytes);
-    return;
-  }
   internal::TraceFlow flow(traces_, images_,
                            {.threads = options_.trace.threads,
                             .want_digest = options_.trace.digest,
@@ -243,15 +236,16 @@ void SamplePipeline::Impl::FinishTraces() {
   for (const auto& [object, reason] : images_.missing()) {
     LogWarning(StrFormat("{}: code of the trace is missing: {}", object, reason));
   }
-  constexpr const char* kSource = "pt";
   std::vector<LabelSetId> labels;
   for (const internal::TraceOwner& owner : flow.owners()) {
     RecordIdentity identity;
     identity.pid = owner.pid;
     identity.tid = owner.tid;
     const auto [process, thread] = processes_.FindTask(owner.pid, owner.tid);
-    labels.push_back(labels_.Find(
-        {.identity = identity, .process = process, .thread = thread, .trace_source = kSource}));
+    labels.push_back(labels_.Find({.identity = identity,
+                                   .process = process,
+                                   .thread = thread,
+                                   .trace_source = flow.source()}));
   }
   trace_table_.Take(&flow, labels, &numbers_);
   if (traces_.counts().refused_bytes > 0) {

@@ -282,13 +282,18 @@ void FlowRecorder::AddBlock(const Block& block) {
     added_code = told.block;
     return;
   }
-  std::array<std::byte, kInstructionBytesMax> buffer;
-  const Bytes code = CodeAt(block.last, &buffer);
-  const Instruction last = (block.is_64_bit ? decoder_64_ : decoder_32_).Decode(code);
-  told.block.ending = IsSystemCall(code) ? BranchKind::kSystemCall : KindOf(last.kind);
-  told.block.last_size_bytes = static_cast<uint8_t>(last.size_bytes);
+  if (block.last_size_bytes != 0) {
+    told.block.ending = block.ending;
+    told.block.last_size_bytes = block.last_size_bytes;
+  } else {
+    std::array<std::byte, kInstructionBytesMax> buffer;
+    const Bytes code = CodeAt(block.last, &buffer);
+    const Instruction last = (block.is_64_bit ? decoder_64_ : decoder_32_).Decode(code);
+    told.block.ending = IsSystemCall(code) ? BranchKind::kSystemCall : KindOf(last.kind);
+    told.block.last_size_bytes = static_cast<uint8_t>(last.size_bytes);
+  }
   added.ending = told.block.ending;
-  added.end = block.last + last.size_bytes;
+  added.end = block.last + told.block.last_size_bytes;
   if (space.image != nullptr) DescribeBlock(space, &told, &added.function);
   added_code = told.block;
 }

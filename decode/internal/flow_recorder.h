@@ -55,12 +55,15 @@ class FlowRecorder {
     bool want_calls = false;
     bool want_contexts = true;
   };
-  // One block as walkers see it. Without instructions it is a place that was reached.
+  // One block as walkers see it. Without instructions it is a place that was reached. Of x86 code the recorder finds out
+  // itself how it ends.
   struct Block {
     uint64_t start = 0;
     uint64_t last = 0;  // first byte of its last instruction
     uint32_t instructions = 0;
     bool is_64_bit = true;
+    uint8_t last_size_bytes = 0;  // of the last instruction; 0: x86 code
+    BranchKind ending = BranchKind::kNone;
   };
 
   explicit FlowRecorder(const Options& options);

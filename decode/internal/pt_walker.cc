@@ -5,22 +5,7 @@ namespace ptarmigan::internal {
 FlowSegment* PtWalkResult::NextPart() {
   if (size == parts.size()) parts.push_back(std::make_unique<FlowSegment>());
   FlowSegment& part = *parts[size++];
-  part.continues = false;
-  part.stopped_at = {};
-  part.instructions = 0;
-  part.has_time = false;
-  part.begin_ticks = part.end_ticks = part.uncertainty_ticks = 0;
-  part.trust = FlowTrust::kVerified;
-  part.checks = {};
-  part.bytes = {};
-  part.edges.clear();
-  part.contexts.clear();
-  part.strands.clear();
-  part.frames.clear();
-  part.anchors.clear();
-  part.events.clear();
-  part.calls.clear();
-  part.path.clear();
+  part.Clear();
   return &part;
 }
 

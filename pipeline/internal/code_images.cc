@@ -342,6 +342,14 @@ FunctionTraits CodeImages::TraitsOf(const CodeImage& image, const CodeBlock& blo
   return static_cast<const Image&>(image).TraitsOf(block);
 }
 
+const CodeImages::Life* CodeImages::LifeAt(int32_t pid, uint64_t time_ns) {
+  const Life* at = nullptr;
+  for (const Life& life : LivesOf(pid)) {
+    if (at == nullptr || life.since_ns <= time_ns) at = &life;
+  }
+  return at;
+}
+
 std::span<const CodeImages::Life> CodeImages::LivesOf(int32_t pid) {
   const auto [found, is_new] = lives_.try_emplace(pid);
   if (!is_new) return found->second;

@@ -77,6 +77,8 @@ class CodeImages {
 
   // In order of time; empty if nothing is known of the pid. Valid until the object is changed.
   std::span<const Life> LivesOf(int32_t pid);
+  // The one that holds at a time, or the first; null if nothing is known of the pid.
+  const Life* LifeAt(int32_t pid, uint64_t time_ns);
   // Where an address of one of these images lies; nothing if nothing is mapped there in that epoch.
   static std::optional<FoundPlace> PlaceOf(const CodeImage& image, VirtAddr address, size_t epoch);
   static FunctionTraits TraitsOf(const CodeImage& image, const CodeBlock& block);

@@ -4,6 +4,8 @@
 #include <set>
 
 #include "base/str_format.h"
+#include "decode/coresight_flow.h"
+#include "decode/pt_decoder.h"
 
 namespace ptarmigan::internal {
 namespace {
@@ -18,6 +20,8 @@ std::string_view GapName(FlowEvent::Kind kind) {
       return "interrupt";
     case FlowEvent::Kind::kMissingCode:
       return "no_image";
+    case FlowEvent::Kind::kUnknownPath:
+      return "unknown_path";
     case FlowEvent::Kind::kError:
       return "error";
     default:
@@ -48,7 +52,10 @@ std::string TextOf(uint32_t reasons) {
 
 TraceFlow::TraceFlow(const TraceStreams& streams, CodeImages& images,
                      const TraceFlowOptions& options)
-    : streams_(streams), images_(images), options_(options) {}
+    : streams_(streams),
+      images_(images),
+      options_(options),
+      is_coresight_(streams.kind() == TraceKind::kCoreSight) {}
 
 uint32_t TraceFlow::ThreadOf(int32_t pid, int32_t tid) {
   const auto [found, is_new] =
@@ -84,26 +91,22 @@ uint32_t TraceFlow::OwnerOf(int32_t pid, int32_t tid, const CodeImages::Life* li
 }
 
 // A stint of a thread is as many occupants as its process had lives in that time.
-std::vector<CodeOccupant> TraceFlow::OccupantsOf(const TraceStream& stream, const PtConfig& config) {
+std::vector<CodeOccupant> TraceFlow::OccupantsOf(const TraceStream& stream) {
   std::vector<CodeOccupant> occupants;
   const std::vector<TraceStint>& stints = stream.stints;
   for (size_t i = 0; i < stints.size(); ++i) {
     const TraceStint& stint = stints[i];
     const uint64_t until_ns = i + 1 < stints.size() ? stints[i + 1].since_ns : UINT64_MAX;
-    const std::span<const CodeImages::Life> lives = images_.LivesOf(stint.pid);
-    const CodeImages::Life* current = nullptr;
-    for (const CodeImages::Life& life : lives) {
-      if (current == nullptr || life.since_ns <= stint.since_ns) current = &life;
-    }
+    const CodeImages::Life* current = images_.LifeAt(stint.pid, stint.since_ns);
     const auto add = [&](uint64_t since_ns, const CodeImages::Life* life) {
       CodeOccupant occupant;
-      occupant.since_ticks = occupants.empty() ? 0 : config.ToTicks(since_ns);
+      occupant.since_ticks = occupants.empty() ? 0 : ToTicks(since_ns);
       occupant.owner = OwnerOf(stint.pid, stint.tid, life);
       occupant.image = life != nullptr ? life->image : nullptr;
       occupants.push_back(occupant);
     };
     add(stint.since_ns, current);
-    for (const CodeImages::Life& life : lives) {
+    for (const CodeImages::Life& life : images_.LivesOf(stint.pid)) {
       if (life.since_ns > stint.since_ns && life.since_ns < until_ns && &life != current) {
         add(life.since_ns, &life);
       }
@@ -112,24 +115,38 @@ std::vector<CodeOccupant> TraceFlow::OccupantsOf(const TraceStream& stream, cons
   return occupants;
 }
 
-Status TraceFlow::Run() {
-  summary_.source = "pt";
-  const PtRecording recording = streams_.PtDescription();
-  config_ = recording.config;
-  PtOptions options;
-  options.threads = options_.threads;
-  options.want_path = options_.want_digest;
-  TRY_ASSIGN(const std::unique_ptr<PtDecoder> decoder,
-             PtDecoder::Create(recording.config, options));
+std::vector<std::vector<CodeOccupant>> TraceFlow::AllOccupants() {
   std::vector<std::vector<CodeOccupant>> occupants;
   for (const TraceStream& stream : streams_.streams()) {
-    occupants.push_back(OccupantsOf(stream, recording.config));
+    occupants.push_back(OccupantsOf(stream));
     std::set<uint32_t> threads;
     for (const CodeOccupant& occupant : occupants.back()) {
       threads.insert(owners_[occupant.owner].thread);
     }
     for (const uint32_t thread : threads) ++states_[thread].streams;
   }
+  return occupants;
+}
+
+Status TraceFlow::Run() {
+  summary_.source = source();
+  TRY(is_coresight_ ? RunCoreSight() : RunPt());
+  UseWaiting();
+  for (const FlowStatistics::MissingObject& object : statistics_.missing) {
+    summary_.missing_code[object.name] += object.bytes;
+  }
+  return OkStatus();
+}
+
+Status TraceFlow::RunPt() {
+  const PtRecording recording = streams_.PtDescription();
+  pt_ = recording.config;
+  PtOptions options;
+  options.threads = options_.threads;
+  options.want_path = options_.want_digest;
+  TRY_ASSIGN(const std::unique_ptr<PtDecoder> decoder,
+             PtDecoder::Create(recording.config, options));
+  std::vector<std::vector<CodeOccupant>> occupants = AllOccupants();
   for (stream_ = 0; stream_ < streams_.streams().size(); ++stream_) {
     const TraceStream& source = streams_.streams()[stream_];
     PtStream stream;
@@ -139,12 +156,45 @@ Status TraceFlow::Run() {
     stream.breaks = source.breaks;
     TRY(decoder->Decode(stream, *this));
   }
-  UseWaiting();
   statistics_ = decoder->statistics();
-  for (const FlowStatistics::MissingObject& object : statistics_.missing) {
-    summary_.missing_code[object.name] += object.bytes;
-  }
   return OkStatus();
+}
+
+Status TraceFlow::RunCoreSight() {
+  CoreSightFlowOptions options;
+  options.want_path = options_.want_digest;
+  options.time = streams_.time_conversion();
+  TRY_ASSIGN(const std::unique_ptr<CoreSightFlow> decoder,
+             CoreSightFlow::Create(streams_.coresight(), streams_.trace_ids(), options));
+  std::vector<std::vector<CodeOccupant>> occupants = AllOccupants();
+  for (stream_ = 0; stream_ < streams_.streams().size(); ++stream_) {
+    const TraceStream& source = streams_.streams()[stream_];
+    CoreSightStream stream;
+    stream.bytes = source.bytes;
+    stream.begin_offset = source.begin_offset;
+    stream.cpu = source.cpu;
+    stream.pieces = source.pieces;
+    stream.occupants = std::move(occupants[stream_]);
+    if (source.tid < 0) {
+      stream.occupant_of = [this](uint32_t thread, uint64_t time_ns) {
+        return OccupantOf(static_cast<int32_t>(thread), time_ns);
+      };
+    }
+    TRY(decoder->Decode(stream, *this));
+  }
+  statistics_ = decoder->statistics();
+  return OkStatus();
+}
+
+// A thread that the trace names. It may run in any stream.
+std::optional<CodeOccupant> TraceFlow::OccupantOf(int32_t tid, uint64_t time_ns) {
+  const int32_t pid = streams_.ProcessOf(tid);
+  if (pid < 0) return std::nullopt;
+  const CodeImages::Life* life = images_.LifeAt(pid, time_ns == 0 ? UINT64_MAX : time_ns);
+  const uint32_t owner = OwnerOf(pid, tid, life);
+  ThreadState& state = states_[owners_[owner].thread];
+  state.streams = std::max(state.streams, streams_.streams().size());
+  return CodeOccupant{.owner = owner, .image = life != nullptr ? life->image : nullptr};
 }
 
 void TraceFlow::OnFlowSegment(const FlowGraph& graph, const FlowSegment& segment) {
@@ -238,12 +288,9 @@ void TraceFlow::Use(const FlowSegment& segment, size_t stream) {
 void TraceFlow::LearnBlock(const CodeBlock& block, const TraceOwner& owner) {
   std::vector<uint16_t>& offsets = offsets_.emplace_back();
   if (owner.image == nullptr || block.instructions == 0) return;
-  const InstructionDecoder& decoder = block.is_64_bit ? decoder_64_ : decoder_32_;
   VirtAddr next = block.start;
   for (uint32_t i = 0; i < block.instructions; ++i) {
-    std::array<std::byte, kInstructionBytesMax> buffer;
-    const Bytes code = CodeOf(*owner.image, next, block.epoch, &buffer);
-    const uint64_t size = decoder.Decode(code).size_bytes;
+    const uint64_t size = InstructionBytes(block, *owner.image, next);
     if (size == 0 || next - block.start > UINT16_MAX) break;
     offsets.push_back(static_cast<uint16_t>(next - block.start));
     next = next + size;
@@ -251,6 +298,23 @@ void TraceFlow::LearnBlock(const CodeBlock& block, const TraceOwner& owner) {
   if (offsets.size() != block.instructions || block.start + offsets.back() != block.last) {
     offsets.clear();
   }
+}
+
+uint64_t TraceFlow::InstructionBytes(const CodeBlock& block, const CodeImage& image,
+                                     VirtAddr address) const {
+  std::array<std::byte, kInstructionBytesMax> buffer;
+  if (!is_coresight_) {
+    const Bytes code = CodeOf(image, address, block.epoch, &buffer);
+    return (block.is_64_bit ? decoder_64_ : decoder_32_).Decode(code).size_bytes;
+  }
+  // A64 and A32 instructions are of one size; T32's are of two (Arm ARM, F3.1: the first halfword says which).
+  constexpr uint64_t kWide = 4;
+  constexpr uint64_t kNarrow = 2;
+  if (block.last - block.start == kWide * (block.instructions - 1)) return kWide;
+  const Bytes code = CodeOf(image, address, block.epoch, &buffer);
+  if (code.size() < kNarrow) return 0;
+  constexpr unsigned kFirstWide = 0b11101;
+  return std::to_integer<unsigned>(code[1]) >> 3 >= kFirstWide ? kWide : kNarrow;
 }
 
 // The bytes at an address; put together in `buffer` where a region ends inside of an instruction.

@@ -1,8 +1,8 @@
 // TraceFlow: the control-flow trace of a recording, decoded once everything around it is known: who ran in which stream, on
 // what code; and, by thread, what was decoded and how far it can be trusted.
 //
-//   TraceStreams ──streams, stints──▶ occupants (thread, image by time) ──▶ PtDecoder ──FlowSegment──▶ TraceFlow
-//   CodeImages   ──lives of pids────▶                                                    │ threads, edges, stacks
+//   TraceStreams ──streams, stints──▶ occupants (thread, image by time) ──▶ PtDecoder     ──FlowSegment──▶ TraceFlow
+//   CodeImages   ──lives of pids────▶                                       CoreSightFlow    │ threads, edges, stacks
 //
 // One thread (decoders have their own).
 #pragma once
@@ -18,8 +18,9 @@
 #include <vector>
 
 #include "decode/call_stack_builder.h"
+#include "decode/flow_decoder.h"
 #include "decode/instruction.h"
-#include "decode/pt_decoder.h"
+#include "decode/pt_config.h"
 #include "decode/trace_streams.h"
 #include "model/control_flow.h"
 #include "model/flow_summary.h"
@@ -57,6 +58,8 @@ class TraceFlow : private FlowSink {
 
   TraceFlow(const TraceStreams& streams, CodeImages& images, const TraceFlowOptions& options);
 
+  // "pt" or "coresight".
+  const char* source() const { return is_coresight_ ? "coresight" : "pt"; }
   // Decodes everything. An error says why nothing can be decoded (a program built without the library).
   Status Run();
 
@@ -64,7 +67,9 @@ class TraceFlow : private FlowSink {
   const FlowGraph& graph() const { return graph_; }
   bool has_time() const { return has_time_; }
   // Ticks of the trace's clock as nanoseconds; 0 without one.
-  uint64_t ToNs(uint64_t ticks) const { return config_.ToNs(ticks) - config_.ToNs(0); }
+  uint64_t ToNs(uint64_t ticks) const {
+    return is_coresight_ ? ticks : pt_.ToNs(ticks) - pt_.ToNs(0);
+  }
   // By process and edge, of trusted segments (or all, if suspect ones are asked for).
   std::vector<EdgeSum> Edges() const;
   // Threads with their counts; functions and calls are left to those who know places.
@@ -90,7 +95,13 @@ class TraceFlow : private FlowSink {
   bool IsUsed(const FlowSegment& segment) const {
     return segment.trust == FlowTrust::kVerified || options_.include_suspect;
   }
-  std::vector<CodeOccupant> OccupantsOf(const TraceStream& stream, const PtConfig& config);
+  Status RunPt();
+  Status RunCoreSight();
+  std::vector<CodeOccupant> OccupantsOf(const TraceStream& stream);
+  // Of all streams, before any is decoded.
+  std::vector<std::vector<CodeOccupant>> AllOccupants();
+  std::optional<CodeOccupant> OccupantOf(int32_t tid, uint64_t time_ns);
+  uint64_t ToTicks(uint64_t ns) const { return is_coresight_ ? ns : pt_.ToTicks(ns); }
   uint32_t OwnerOf(int32_t pid, int32_t tid, const CodeImages::Life* life);
   uint32_t ThreadOf(int32_t pid, int32_t tid);
   void Count(const FlowGraph& graph, const FlowSegment& segment);
@@ -98,6 +109,7 @@ class TraceFlow : private FlowSink {
   void Use(const FlowSegment& segment, size_t stream);
   void Digest(const std::vector<uint32_t>& path, ThreadState* state);
   void LearnBlock(const CodeBlock& block, const TraceOwner& owner);
+  uint64_t InstructionBytes(const CodeBlock& block, const CodeImage& image, VirtAddr address) const;
   static Bytes CodeOf(const CodeImage& image, VirtAddr address, size_t epoch,
                       std::array<std::byte, kInstructionBytesMax>* buffer);
   void UseWaiting();
@@ -113,13 +125,15 @@ class TraceFlow : private FlowSink {
   std::map<std::pair<uint64_t, uint32_t>, EdgeSum> edges_;  // by life and edge
   FlowSummary summary_;
   FlowStatistics statistics_;
-  PtConfig config_;
+  const bool is_coresight_;
+  PtConfig pt_;
   bool has_time_ = false;
   size_t stream_ = 0;  // that is being decoded
   uint64_t order_ = 0;
   uint64_t waiting_bytes_ = 0;
   std::vector<std::vector<uint16_t>>
       offsets_;  // by block: of its instructions from its start; empty: not known
+  // Of x86.
   InstructionDecoder decoder_64_{Arch::kX86_64};
   InstructionDecoder decoder_32_{Arch::kX86};
 };
