@@ -77,7 +77,7 @@ class TraceStreams::Impl {
   Buffer* FindBuffer(uint32_t cpu, int32_t tid);
   void AssignRecords();
   void Assemble(Buffer* buffer);
-  void AddPieces(const Buffer& buffer, TraceStream* stream) const;
+  void AddPieces(const Buffer& buffer, TraceStream* stream);
   void AddStints(TraceStream* stream) const;
   bool Continues(const AuxChunk& chunk);
   std::vector<std::byte> Copy(Bytes bytes);
@@ -219,6 +219,7 @@ void TraceStreams::Impl::OnSample(const CapturedSample& sample) {
 // Which buffer an AUX record speaks of: the one of its CPU or thread; the only one there is where it does not say.
 void TraceStreams::Impl::AssignRecords() {
   for (const AuxEvent& event : records_) {
+    counts_.missing_bytes += event.size_bytes;  // until pieces are found
     Buffer* buffer = nullptr;
     for (const auto& key : {std::pair(event.identity.cpu, int32_t{-1}),
                             std::pair(RecordIdentity::kNoCpu, event.identity.tid)}) {
@@ -235,7 +236,7 @@ void TraceStreams::Impl::AssignRecords() {
   }
 }
 
-void TraceStreams::Impl::AddPieces(const Buffer& buffer, TraceStream* stream) const {
+void TraceStreams::Impl::AddPieces(const Buffer& buffer, TraceStream* stream) {
   const uint64_t begin = stream->begin_offset;
   const uint64_t end = begin + stream->bytes.size();
   uint64_t covered = begin;
@@ -253,6 +254,7 @@ void TraceStreams::Impl::AddPieces(const Buffer& buffer, TraceStream* stream) co
     piece.time_ns = event.identity.has_time ? event.identity.time_ns : 0;
     if (piece.is_lossy) stream->breaks.push_back(piece.end);
     stream->pieces.push_back(piece);
+    counts_.missing_bytes -= std::min(counts_.missing_bytes, to - from);
     covered = to;
   }
 }

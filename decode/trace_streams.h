@@ -78,6 +78,7 @@ struct TraceCounts {
   uint64_t repeated_bytes = 0;  // of windows and snapshots that overlap: once each in `bytes`
   uint64_t filling_bytes = 0;   // perf's, at the end of AUXTRACE
   uint64_t refused_bytes = 0;   // beyond the bounds
+  uint64_t missing_bytes = 0;   // that AUX records speak of, but no AUXTRACE brought
 };
 
 class TraceStreams {

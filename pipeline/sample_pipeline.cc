@@ -222,6 +222,12 @@ void SamplePipeline::Impl::FinishSpe() {
 void SamplePipeline::Impl::FinishTraces() {
   if (!traces_.active()) return;
   traces_.Finish();
+  const TraceCounts& counts = traces_.counts();
+  const auto lose_bytes = [this](LossStage stage, LossReason reason, uint64_t bytes) {
+    if (bytes > 0) losses_.Lose(stage, reason, bytes, LossUnit::kBytes);
+  };
+  lose_bytes(LossStage::kMerge, LossReason::kMissingFile, counts.missing_bytes);
+  lose_bytes(LossStage::kMerge, LossReason::kLimit, counts.refused_bytes);
   internal::TraceFlow flow(traces_, images_,
                            {.threads = options_.trace.threads,
                             .want_digest = options_.trace.digest,
@@ -229,8 +235,7 @@ void SamplePipeline::Impl::FinishTraces() {
   const Status decoded = flow.Run();
   if (!decoded) {
     LogWarning(decoded.error().message);
-    losses_.Lose(LossStage::kParse, LossReason::kUnsupported, traces_.counts().bytes,
-                 LossUnit::kBytes);
+    lose_bytes(LossStage::kParse, LossReason::kUnsupported, counts.bytes);
     return;
   }
   for (const auto& [object, reason] : images_.missing()) {
@@ -248,10 +253,6 @@ void SamplePipeline::Impl::FinishTraces() {
                                    .trace_source = flow.source()}));
   }
   trace_table_.Take(&flow, labels, &numbers_);
-  if (traces_.counts().refused_bytes > 0) {
-    losses_.Lose(LossStage::kMerge, LossReason::kLimit, traces_.counts().refused_bytes,
-                 LossUnit::kBytes);
-  }
 }
 
 void SamplePipeline::Impl::OnFork(const TaskEvent& event) {

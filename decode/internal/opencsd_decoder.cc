@@ -5,6 +5,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 #include "base/check.h"
@@ -57,58 +58,48 @@ ocsd_arch_version_t ArchitectureOf(const EtmUnit& unit) {
   CHECK(false);
 }
 
+// What the configurations of all protocols have; those of ETMv3 and PTM, and those of ETMv4 and ETE, are alike in more.
+template <typename Config>
+Config ConfigOf(const CoreSightSource& source) {
+  constexpr bool kIsOld =
+      std::is_same_v<Config, ocsd_etmv3_cfg> || std::is_same_v<Config, ocsd_ptm_cfg>;
+  const EtmUnit& unit = source.unit;
+  Config config = {};
+  config.arch_ver = ArchitectureOf(unit);
+  config.core_prof = profile_CortexA;
+  if constexpr (kIsOld) {
+    config.reg_idr = unit.idr0;
+    config.reg_ctrl = unit.config;
+    config.reg_ccer = unit.ccer;
+    config.reg_trc_id = source.trace_id;
+  } else {
+    config.reg_idr0 = unit.idr0;
+    config.reg_idr1 = unit.idr1;
+    config.reg_idr2 = unit.idr2;
+    config.reg_idr8 = unit.idr8;
+    config.reg_configr = unit.config;
+    config.reg_traceidr = source.trace_id;
+  }
+  return config;
+}
+
 // Makes the unit's decoder. OpenCSD copies the configuration.
 ocsd_err_t AddDecoder(dcd_tree_handle_t tree, const CoreSightSource& source) {
-  const EtmUnit& unit = source.unit;
-  const auto create = [tree](const char* name, const void* config) {
+  const auto create = [tree](const char* name, const auto& config) {
     unsigned char id = 0;
-    return ocsd_dt_create_decoder(tree, name, OCSD_CREATE_FLG_FULL_DECODER, config, &id);
+    return ocsd_dt_create_decoder(tree, name, OCSD_CREATE_FLG_FULL_DECODER, &config, &id);
   };
-  switch (unit.protocol) {
-    case EtmProtocol::kEtm3: {
-      ocsd_etmv3_cfg config = {};
-      config.reg_idr = unit.idr0;
-      config.reg_ctrl = unit.config;
-      config.reg_ccer = unit.ccer;
-      config.reg_trc_id = source.trace_id;
-      config.arch_ver = ArchitectureOf(unit);
-      config.core_prof = profile_CortexA;
-      return create(OCSD_BUILTIN_DCD_ETMV3, &config);
-    }
-    case EtmProtocol::kPtm: {
-      ocsd_ptm_cfg config = {};
-      config.reg_idr = unit.idr0;
-      config.reg_ctrl = unit.config;
-      config.reg_ccer = unit.ccer;
-      config.reg_trc_id = source.trace_id;
-      config.arch_ver = ArchitectureOf(unit);
-      config.core_prof = profile_CortexA;
-      return create(OCSD_BUILTIN_DCD_PTM, &config);
-    }
-    case EtmProtocol::kEtm4: {
-      ocsd_etmv4_cfg config = {};
-      config.reg_idr0 = unit.idr0;
-      config.reg_idr1 = unit.idr1;
-      config.reg_idr2 = unit.idr2;
-      config.reg_idr8 = unit.idr8;
-      config.reg_configr = unit.config;
-      config.reg_traceidr = source.trace_id;
-      config.arch_ver = ArchitectureOf(unit);
-      config.core_prof = profile_CortexA;
-      return create(OCSD_BUILTIN_DCD_ETMV4I, &config);
-    }
+  switch (source.unit.protocol) {
+    case EtmProtocol::kEtm3:
+      return create(OCSD_BUILTIN_DCD_ETMV3, ConfigOf<ocsd_etmv3_cfg>(source));
+    case EtmProtocol::kPtm:
+      return create(OCSD_BUILTIN_DCD_PTM, ConfigOf<ocsd_ptm_cfg>(source));
+    case EtmProtocol::kEtm4:
+      return create(OCSD_BUILTIN_DCD_ETMV4I, ConfigOf<ocsd_etmv4_cfg>(source));
     case EtmProtocol::kEte: {
-      ocsd_ete_cfg config = {};
-      config.reg_idr0 = unit.idr0;
-      config.reg_idr1 = unit.idr1;
-      config.reg_idr2 = unit.idr2;
-      config.reg_idr8 = unit.idr8;
-      config.reg_devarch = unit.devarch;
-      config.reg_configr = unit.config;
-      config.reg_traceidr = source.trace_id;
-      config.arch_ver = ArchitectureOf(unit);
-      config.core_prof = profile_CortexA;
-      return create(OCSD_BUILTIN_DCD_ETE, &config);
+      auto config = ConfigOf<ocsd_ete_cfg>(source);
+      config.reg_devarch = source.unit.devarch;
+      return create(OCSD_BUILTIN_DCD_ETE, config);
     }
   }
   CHECK(false);

@@ -1,5 +1,7 @@
-// The input is a CoreSight stream, led by a byte that says of which unit and whether in frames. The code that it runs through
-// is the input again. Every byte must be in one count, and decoding must come to an end.
+// The input is a CoreSight stream, led by a byte that says of which unit and whether in frames, and who is to decode it.
+//   bit 4 clear: CoreSightDecoder; the code that it runs through is the input again
+//   bit 4 set: CoreSightFlow; two bytes say how much of what follows is code, which lies at kBase
+// Every byte must be in one count, and decoding must come to an end.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -7,7 +9,9 @@
 #include <span>
 
 #include "base/check.h"
+#include "decode/call_stack_builder.h"
 #include "decode/coresight_decoder.h"
+#include "decode/coresight_flow.h"
 #include "decode/coresight_setup.h"
 
 namespace ptarmigan {
@@ -64,9 +68,58 @@ class CheckingSink : public CoreSightSink {
   }
 };
 
+class CountingSink : public FlowSink {
+ public:
+  void OnFlowSegment(const FlowGraph& graph, const FlowSegment& segment) override {
+    CHECK(segment.begin_offset <= segment.end_offset);
+    CHECK(segment.edges.empty() || segment.edges.back().edge < graph.edges.size());
+    bytes += segment.bytes;
+    builder.Add(graph, segment);
+  }
+  FlowBytes bytes;
+  CallStackBuilder builder;
+};
+
+void DecodeFlow(uint8_t choice, Bytes input) {
+  constexpr uint64_t kBase = 0x400000;
+  constexpr uint64_t kFunctionBytes = 64;
+  if (input.size() < 2) return;
+  const size_t said = std::to_integer<size_t>(input[0]) | std::to_integer<size_t>(input[1]) << 8;
+  input = input.subspan(2);
+  const Bytes code = input.first(std::min(said, input.size()));
+  const Bytes trace = input.subspan(code.size());
+  ArrayCodeImage image;
+  image.AddRegion({.start = {kBase}, .bytes = code});
+  for (uint64_t at = 0; at + kFunctionBytes <= code.size(); at += kFunctionBytes) {
+    image.AddFunction({.start = {kBase + at}, .end = {kBase + at + kFunctionBytes}});
+  }
+  CoreSightSetup setup;
+  setup.units.push_back(UnitOf(choice));
+  auto flow = CoreSightFlow::Create(
+      setup, {{0, kTraceId}},
+      {.want_path = true, .want_calls = true, .time = TimeConversion{.mult = 1}});
+  CHECK(flow);
+  const bool is_formatted = (choice & 4) != 0;
+  const uint64_t cut = trace.size() / 2;
+  const TracePiece pieces[] = {
+      {.begin = 0, .end = cut, .is_lossy = (choice & 8) != 0, .is_formatted = is_formatted},
+      {.begin = cut, .end = trace.size(), .is_formatted = is_formatted}};
+  CoreSightStream stream;
+  stream.bytes = trace;
+  stream.pieces = pieces;
+  stream.occupants = {{.image = &image}};
+  CountingSink sink;
+  if (!(*flow)->Decode(stream, sink)) return;  // built without OpenCSD
+  CHECK(sink.bytes.Sum() == trace.size());
+}
+
 void Decode(Bytes input) {
   const auto choice = std::to_integer<uint8_t>(input.front());
   const Bytes bytes = input.subspan(1);
+  if ((choice & 16) != 0) {
+    DecodeFlow(choice, bytes);
+    return;
+  }
   OwnCode code(bytes);
   CheckingSink sink;
   const bool is_formatted = (choice & 4) != 0;
