@@ -35,7 +35,7 @@ PtTraceSettings PtSettingsOfSeed(uint64_t seed, const PtProgramOptions& program)
   settings.cyc = seed % 3 == 1;
   settings.cyc_threshold = seed % 6 == 1 ? 8 : 0;
   settings.frequency_changes = seed % 4 == 2;
-  settings.psb_bytes = seed % 9 == 0 ? 0 : 128 << seed % 3;
+  settings.psb_bytes = seed % 9 == 0 ? 0 : size_t{128} << seed % 3;
   settings.long_tnt = seed % 5 == 2;
   settings.padding = seed % 4 == 1;
   settings.vary_compression = seed % 3 == 0;
