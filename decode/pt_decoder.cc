@@ -11,6 +11,7 @@
 #include "decode/internal/flow_merger.h"
 #include "decode/internal/pt_index.h"
 #include "decode/internal/pt_walker.h"
+#include "decode/internal/return_check.h"
 
 namespace ptarmigan {
 namespace {
@@ -139,6 +140,7 @@ class Decoder : public PtDecoder {
   std::unique_ptr<PtWalkerFactory> factory_;
   std::vector<std::unique_ptr<PtWalker>> walkers_;
   FlowMerger merger_;
+  internal::ReturnCheck returns_;
   std::deque<Slot> slots_;
   FlowSink* sink_ = nullptr;
   const PtStream* stream_ = nullptr;
@@ -198,6 +200,8 @@ void Decoder::Deliver(size_t worker, const PtSegmentTask& task, PtWalkResult* re
   statistics_.unknown_packets += result->counts.unknown_packets;
   bool continues = ended_well_;
   bool failed = false;
+  if (!continues) returns_.Forget();
+  bool misses = false;
   for (size_t i = 0; i < result->size; ++i) {
     FlowSegment& part = *result->parts[i];
     merger_.Merge(worker, &part);
@@ -206,6 +210,14 @@ void Decoder::Deliver(size_t worker, const PtSegmentTask& task, PtWalkResult* re
       merger_.Connect(last_block_, &part);
     }
     continues = true;
+    misses = returns_.Misses(merger_.graph(), part) || misses;
+  }
+  for (size_t i = 0; i < result->size; ++i) {
+    FlowSegment& part = *result->parts[i];
+    if (misses) {
+      part.checks.reasons |= FlowChecks::kReturnMismatch;
+      part.trust = std::max(part.trust, FlowTrust::kSuspect);
+    }
     statistics_.instructions += part.instructions;
     statistics_.bytes += part.bytes;
     failed = failed || part.trust == FlowTrust::kBad;
@@ -232,6 +244,8 @@ void Decoder::Deliver(size_t worker, const PtSegmentTask& task, PtWalkResult* re
     if (object.segments++ == 0) object.first_address = code.address;
     object.bytes += code.bytes;
   }
+  // Nothing is made of calls that a doubtful segment left open.
+  if (result->size > 0 && result->parts[0]->trust != FlowTrust::kVerified) returns_.Forget();
   ended_well_ = result->ended_well && task.next != nullptr;
   last_block_ = kNoFlowId;
   if (ended_well_ && result->ended_tracing) {

@@ -73,6 +73,10 @@ class CallTracker {
     }
     return ReturnSlow(landing);
   }
+  // To where the innermost call comes back; 0: not known.
+  uint64_t innermost_return() const {
+    return frames_.empty() || beyond_ > 0 ? 0 : frames_.back().return_address;
+  }
   // A frame of an interrupt that waits for `address`.
   bool Resume(uint64_t address);
   // The callee takes the place of what is running.

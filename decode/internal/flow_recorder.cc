@@ -1,8 +1,7 @@
 #include "decode/internal/flow_recorder.h"
 
 #include <algorithm>
-#include <array>
-#include <cstring>
+#include <bit>
 
 namespace ptarmigan::internal {
 namespace {
@@ -96,8 +95,15 @@ void FlowRecorder::OnGap() {
   stopped_at_ = 0;
 }
 
-void FlowRecorder::OnStoppedBehindBlock() {
+void FlowRecorder::OnStoppedBehindBlock(bool by_kernel) {
   const HotBlock& last = blocks_[block_];
+  // No branch of a program enters the kernel. (Other ways into it count as none: kNone.)
+  const bool is_branch = last.ending != BranchKind::kNone &&
+                         last.ending != BranchKind::kSystemCall &&
+                         last.ending != BranchKind::kSystemReturn;
+  if (options_.check_landings && by_kernel && block_ != 0 && is_branch) {
+    segment_->checks.reasons |= FlowChecks::kImplausible;
+  }
   // Behind a system call or a call of code that is not traced execution goes on; elsewhere it does not.
   const bool comes_back = last.ending == BranchKind::kNone || last.ending == BranchKind::kCall ||
                           last.ending == BranchKind::kIndirectCall ||
@@ -131,6 +137,11 @@ void FlowRecorder::OnResumed(uint64_t address) {
   }
   interrupted_at_ = expected;
   arrival_ = Arrival::kElsewhere;
+  const Space& space = spaces_[space_];
+  if (options_.check_landings && space.image != nullptr) {
+    segment_->checks.reasons |= landing_check_.ReasonsAgainstResuming(
+        {space.image, space.epoch}, address, expected, code_[from_].is_64_bit);
+  }
 }
 
 void FlowRecorder::OnArrival(uint64_t address) {
@@ -180,6 +191,9 @@ void FlowRecorder::Step(uint32_t id, const HotEdge& edge, uint64_t start) {
       return;
     case FlowStep::kReturn:
       if (tracker_.Return(start)) return;
+      if (options_.check_landings && std::has_single_bit(tracker_.innermost_return() ^ start)) {
+        segment_->checks.reasons |= FlowChecks::kReturnMismatch;
+      }
       tracker_.StartStrand(FlowStrand::Start::kReturn, callee, instructions_);
       return;
     case FlowStep::kTailCall:
@@ -234,7 +248,7 @@ void FlowRecorder::AddEdge(uint32_t from, uint32_t to, const Block& block, Arriv
   FlowEdge& told = fresh_.edges.emplace_back();
   const CodeBlock& target = code_[to];
   edge.start = block.start;
-  edge.length = static_cast<uint32_t>(block.last - block.start);
+  edge.length = LengthAndMode(block);
   edge.to = to;
   edge.from = from;
   edge.function = blocks_[to].function;
@@ -250,6 +264,12 @@ void FlowRecorder::AddEdge(uint32_t from, uint32_t to, const Block& block, Arriv
     told = FlowEdge::Between(from, code_[from], to, target);
   }
   edge.step = told.step;
+  const Space& space = spaces_[space_];
+  if (options_.check_landings && arrival == Arrival::kFlow && from != 0 &&
+      target.instructions > 0 && space.image != nullptr) {
+    edge.reasons = static_cast<uint8_t>(
+        landing_check_.ReasonsAgainst({space.image, space.epoch}, code_[from], target));
+  }
 }
 
 uint32_t FlowRecorder::FindBlock(const Block& block) {
@@ -286,7 +306,7 @@ void FlowRecorder::AddBlock(const Block& block) {
     told.block.ending = block.ending;
     told.block.last_size_bytes = block.last_size_bytes;
   } else {
-    std::array<std::byte, kInstructionBytesMax> buffer;
+    InstructionBuffer buffer;
     const Bytes code = CodeAt(block.last, &buffer);
     const Instruction last = (block.is_64_bit ? decoder_64_ : decoder_32_).Decode(code);
     told.block.ending = IsSystemCall(code) ? BranchKind::kSystemCall : KindOf(last.kind);
@@ -326,19 +346,15 @@ void FlowRecorder::DescribeBlock(const Space& space, BlockIdentity* told, uint32
       function_ids_.try_emplace(key, static_cast<uint32_t>(function_ids_.size())).first->second;
 }
 
-// Two regions may meet inside an instruction: then its bytes are put together in `buffer`.
-Bytes FlowRecorder::CodeAt(uint64_t address,
-                           std::array<std::byte, kInstructionBytesMax>* buffer) const {
+Bytes FlowRecorder::CodeAt(uint64_t address, InstructionBuffer* buffer) const {
   const Space& space = spaces_[space_];
   if (space.image == nullptr) return {};
-  const Bytes code = space.image->CodeAt({address}, space.epoch);
-  if (code.empty() || code.size() >= kInstructionBytesMax) return code;
-  const size_t size = code.size();
-  std::memcpy(buffer->data(), code.data(), size);
-  const Bytes next = space.image->CodeAt({address + size}, space.epoch);
-  const size_t more = std::min(next.size(), kInstructionBytesMax - size);
-  if (more > 0) std::memcpy(buffer->data() + size, next.data(), more);
-  return Bytes(*buffer).first(size + more);
+  return InstructionBytesAt(*space.image, {address}, space.epoch, buffer);
+}
+
+Instruction FlowRecorder::InstructionAt(uint64_t address, bool is_64_bit) const {
+  InstructionBuffer buffer;
+  return (is_64_bit ? decoder_64_ : decoder_32_).Decode(CodeAt(address, &buffer));
 }
 
 bool FlowRecorder::InstructionsBefore(const Block& block, uint64_t address, uint32_t* count,
@@ -348,9 +364,7 @@ bool FlowRecorder::InstructionsBefore(const Block& block, uint64_t address, uint
   *last = at;
   while (at != address) {
     if (at > address || *count >= std::min(kWalkMax, block.instructions)) return false;
-    std::array<std::byte, kInstructionBytesMax> buffer;
-    const Instruction instruction =
-        (block.is_64_bit ? decoder_64_ : decoder_32_).Decode(CodeAt(at, &buffer));
+    const Instruction instruction = InstructionAt(at, block.is_64_bit);
     if (instruction.size_bytes == 0) return false;
     *last = at;
     at += instruction.size_bytes;
@@ -368,6 +382,7 @@ void FlowRecorder::Finish(RecordedGraph* graph) {
   segment.edges.reserve(touched_.size());
   for (const uint32_t id : touched_) {
     segment.edges.push_back({id, edges_[id].count});
+    segment.checks.reasons |= edges_[id].reasons;
     edges_[id].count = 0;
   }
   touched_.clear();

@@ -12,7 +12,6 @@
 // Not thread-safe.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -23,7 +22,9 @@
 #include "base/compact_index.h"
 #include "base/large_pages.h"
 #include "decode/instruction.h"
+#include "decode/instruction_bytes.h"
 #include "decode/internal/call_tracker.h"
+#include "decode/internal/landing_check.h"
 #include "model/code_image.h"
 #include "model/control_flow.h"
 
@@ -54,6 +55,7 @@ class FlowRecorder {
     bool want_path = false;
     bool want_calls = false;
     bool want_contexts = true;
+    bool check_landings = false;  // LandingCheck; x86 only
   };
   // One block as walkers see it. Without instructions it is a place that was reached. Of x86 code the recorder finds out
   // itself how it ends.
@@ -72,7 +74,7 @@ class FlowRecorder {
   // `segment` is cleared, but keeps its memory, and is filled until Finish.
   void Begin(FlowSegment* segment, FlowStrand::Start start);
   void OnBlock(const Block& block) {
-    const uint32_t length = static_cast<uint32_t>(block.last - block.start);
+    const uint32_t length = LengthAndMode(block);
     const HotBlock& from = blocks_[block_];
     uint32_t id = from.next[0];
     const HotEdge* edge = &edges_[id];
@@ -92,8 +94,8 @@ class FlowRecorder {
   }
   // Tracing went off; it may go on at `resume` (0: not known). What follows is no edge.
   void OnStopped(uint64_t resume);
-  // The same, behind the block that ran last: by a system call, or where an address filter ends.
-  void OnStoppedBehindBlock();
+  // The same, behind the block that ran last: by a system call (`by_kernel`), or where an address filter ends.
+  void OnStoppedBehindBlock(bool by_kernel = false);
   // Tracing is on again at `address`, which need not be where it stopped.
   void OnResumed(uint64_t address);
   // An interrupt struck before the instruction at `from`; the next block is what it ran.
@@ -111,6 +113,8 @@ class FlowRecorder {
   // last of them. False if none begins there.
   bool InstructionsBefore(const Block& block, uint64_t address, uint32_t* count,
                           uint64_t* last) const;
+  // In the code that is looked at; without a size if there is none.
+  Instruction InstructionAt(uint64_t address, bool is_64_bit) const;
   // Fills in what is known now. What was created since the last call is appended to `graph`.
   void Finish(RecordedGraph* graph);
 
@@ -128,7 +132,7 @@ class FlowRecorder {
   // What is compared and counted at each block.
   struct HotEdge {
     uint64_t start = UINT64_MAX;  // of the block it leads to
-    uint32_t length = UINT32_MAX;
+    uint32_t length = UINT32_MAX;  // LengthAndMode
     uint32_t to = 0;
     uint32_t count = 0;  // in this segment
     uint32_t from = 0;
@@ -136,6 +140,7 @@ class FlowRecorder {
     FlowStep step = FlowStep::kStay;
     bool lands_on_start = false;  // of a function
     bool knows_start = false;
+    uint8_t reasons = 0;  // FlowChecks::Reason: what speaks against it
   };
   struct HotBlock {
     uint64_t end = 0;           // behind the last instruction
@@ -155,6 +160,11 @@ class FlowRecorder {
     auto operator<=>(const FunctionKey&) const = default;
   };
 
+  // The same code may run in either mode.
+  static uint32_t LengthAndMode(const Block& block) {
+    return static_cast<uint32_t>(block.last - block.start) ^ static_cast<uint32_t>(!block.is_64_bit)
+                                                                 << 31;
+  }
   void TakeEdge(uint32_t id, uint64_t start, uint32_t instructions) {
     HotEdge& edge = edges_[id];
     if (edge.count++ == 0) [[unlikely]]
@@ -171,10 +181,11 @@ class FlowRecorder {
   void DescribeBlock(const Space& space, BlockIdentity* told, uint32_t* function_id);
   uint32_t FindBlock(const Block& block);
   void AddBlock(const Block& block);
-  Bytes CodeAt(uint64_t address, std::array<std::byte, kInstructionBytesMax>* buffer) const;
+  Bytes CodeAt(uint64_t address, InstructionBuffer* buffer) const;
   void AddAnchor(uint64_t ticks);
 
   Options options_;
+  LandingCheck landing_check_;
   InstructionDecoder decoder_64_;
   InstructionDecoder decoder_32_;
   LargeVector<HotBlock> blocks_;  // 0: none

@@ -114,7 +114,10 @@ int SkipUnknownPacket(pt_packet_unknown*, const pt_config* config, const uint8_t
 FlowTrust TrustOf(uint32_t reasons) {
   constexpr uint32_t kWrong =
       FlowChecks::kDecoderError | FlowChecks::kEndNotReached | FlowChecks::kBudget;
+  constexpr uint32_t kDoubtful =
+      FlowChecks::kReturnMismatch | FlowChecks::kCallIntoFunction | FlowChecks::kImplausible;
   if ((reasons & kWrong) != 0) return FlowTrust::kBad;
+  if ((reasons & kDoubtful) != 0) return FlowTrust::kSuspect;
   return FlowTrust::kVerified;
 }
 
@@ -129,7 +132,8 @@ class LibiptWalker : public PtWalker {
         scan_(config),
         recorder_({.want_path = options.want_path,
                    .want_calls = options.want_calls,
-                   .want_contexts = options.want_contexts}) {
+                   .want_contexts = options.want_contexts,
+                   .check_landings = true}) {
     base_.decode.callback = SkipUnknownPacket;
     base_.decode.context = &unknown_packets_;
   }
@@ -168,6 +172,7 @@ class LibiptWalker : public PtWalker {
   int DrainEvents(int status);
   void TakeEvent(const pt_event& event);
   void TakeBlock(const pt_block& block, int status);
+  void TakeAlongJumps(const FlowRecorder::Block& block);
   void FlushHalf();
   void Settle(int status);
   void RecordError(int code);
@@ -334,7 +339,6 @@ void LibiptWalker::Walk(const PtSegmentTask& task, PtWalkResult* result) {
   }
   FlushHalf();
   Judge();
-  FinishPart();
   CountBytes();
   result->counts.overflows = overflows_;
   result->counts.unknown_packets = unknown_packets_;
@@ -377,6 +381,11 @@ void LibiptWalker::Run() {
       RecordError(status);
       return;
     }
+    if (block.mode == ptem_16bit) {
+      address_ = block.ip;
+      RecordError(-pte_bad_insn);
+      return;
+    }
     TakeBlock(block, status);
     if (options_.want_time) FollowPackets();
   }
@@ -403,7 +412,8 @@ size_t LibiptWalker::Position() const {
 // Where libipt meets code that it has seen before, it ends the block it is in, whether or not a branch stands there. What
 // other segments have run must make no difference, so such blocks wait for what follows.
 void LibiptWalker::TakeBlock(const pt_block& block, int status) {
-  if (block.ninsn == 0) return;
+  // Nobody traces 16-bit code: a mode packet was wrong.
+  if (block.ninsn == 0 || block.mode == ptem_16bit) return;
   FlowRecorder::Block whole = {.start = block.ip,
                                .last = block.end_ip,
                                .instructions = block.ninsn,
@@ -419,7 +429,32 @@ void LibiptWalker::TakeBlock(const pt_block& block, int status) {
     half_ = whole;
     return;
   }
+  if (block.iclass == ptic_ptwrite && whole.instructions > 1) {
+    TakeAlongJumps(whole);
+    return;
+  }
   recorder_.OnBlock(whole);
+}
+
+// On its way to a PTWRITE libipt (2.0.5) passes direct jumps and calls, whatever its flags say.
+void LibiptWalker::TakeAlongJumps(const FlowRecorder::Block& block) {
+  FlowRecorder::Block piece = {.start = block.start, .is_64_bit = block.is_64_bit};
+  uint64_t at = block.start;
+  for (uint32_t left = block.instructions; left > 1; --left) {
+    const Instruction instruction = recorder_.InstructionAt(at, block.is_64_bit);
+    piece.last = at;
+    ++piece.instructions;
+    if (instruction.leaves() && instruction.displacement) {
+      recorder_.OnBlock(piece);
+      at += static_cast<uint64_t>(*instruction.displacement);
+      piece = {.start = at, .is_64_bit = block.is_64_bit};
+    } else {
+      at += instruction.size_bytes;
+    }
+  }
+  piece.last = block.last;
+  ++piece.instructions;
+  recorder_.OnBlock(piece);
 }
 
 // What waits has run.
@@ -482,7 +517,7 @@ void LibiptWalker::TakeEvent(const pt_event& event) {
     case ptev_disabled:
       tracing_ = false;
       TakeMark(PtPacketScan::Mark::Kind::kDisable);
-      recorder_.OnStoppedBehindBlock();
+      recorder_.OnStoppedBehindBlock(/*by_kernel=*/event.ip_suppressed != 0);
       recorder_.OnEvent(FlowEvent::Kind::kDisabled,
                         event.ip_suppressed != 0 ? 0 : event.variant.disabled.ip, 0);
       break;
@@ -548,7 +583,7 @@ void LibiptWalker::Settle(int status) {
   for (uint32_t left = options_.packetless_blocks_max; left > 0; --left) {
     pt_block block;
     status = pt_blk_next(now_, &block, sizeof(block));
-    if (block.ninsn == 0) {
+    if (block.ninsn == 0 || block.mode == ptem_16bit) {
       if (status < 0 && status != -pte_eos) RecordError(status);
       return;
     }
@@ -609,16 +644,21 @@ void LibiptWalker::Judge() {
       if (tracing_ || next->has_address) reasons |= FlowChecks::kEndNotReached;
       break;
   }
-  result_->ended_well = reasons == 0;
+  if (scan_.implausible()) reasons |= FlowChecks::kImplausible;
+  result_->ended_well = (reasons & ~uint32_t{FlowChecks::kImplausible}) == 0;
   result_->ended_tracing = tracing_;
-  if (reasons == 0 && options_.want_time && next != nullptr && next->has_tsc && part_ != nullptr) {
+  if (result_->ended_well && options_.want_time && next != nullptr && next->has_tsc &&
+      part_ != nullptr) {
     recorder_.OnTime(next->tsc);
   }
+  FinishPart();
+  // What is wrong with one part may have been wrong before.
+  for (size_t i = 0; i < result_->size; ++i) reasons |= result_->parts[i]->checks.reasons;
   for (size_t i = 0; i < result_->size; ++i) {
-    FlowChecks& checks = result_->parts[i]->checks;
-    checks.reasons |= reasons;
-    checks.end_checked = end_checked;
-    result_->parts[i]->trust = TrustOf(reasons);
+    FlowSegment& part = *result_->parts[i];
+    part.checks.reasons = reasons;
+    part.checks.end_checked = end_checked;
+    part.trust = TrustOf(reasons);
   }
 }
 

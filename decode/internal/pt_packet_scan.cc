@@ -14,6 +14,13 @@ __extension__ using Wide = unsigned __int128;
 constexpr unsigned kFractionBits = 16;
 // Bits of the crystal's clock that TMA has.
 constexpr unsigned kTmaBits = 16;
+// How many times faster than the TSC cores run at most.
+constexpr uint64_t kTurboMax = 4;
+// The first CYC packet behind a gap may tell of cycles before it, and come behind an MTC.
+constexpr unsigned kMtcsInARowMin = 2;
+// So many packets make one or two of another kind strange.
+constexpr uint64_t kStrangeAmong = 64;
+constexpr uint64_t kStrangeMax = 2;
 
 uint64_t Scale(uint64_t value, uint64_t factor, uint64_t divisor) {
   return static_cast<uint64_t>(static_cast<Wide>(value) * factor / divisor);
@@ -84,7 +91,10 @@ void PtClock::Reset() {
   cycles_ = 0;
   has_tma_ = has_mtc_ = false;
   mtc_cycles_ = 0;
-  cbr_ = 0;
+  cbr_ = cbr_max_ = 0;
+  mtcs_in_a_row_ = 0;
+  excess_cycles_ = 0;
+  implausible_ = false;
   measured_ = 0;
 }
 
@@ -123,6 +133,11 @@ void PtClock::Mtc(uint8_t value) {
   if (has_mtc_) {
     const uint64_t passed = static_cast<uint8_t>(value - last_mtc_);
     ticks = last_mtc_ticks_ + CrystalToTicks(passed << frequency);
+    if (mtcs_in_a_row_ >= kMtcsInARowMin && passed > 0) {
+      Compare(ticks - last_mtc_ticks_);
+    } else {
+      excess_cycles_ = 0;
+    }
     if (passed > 0 && mtc_cycles_ > 0 && passed < 3) {
       measured_ = Scale(ticks - last_mtc_ticks_, uint64_t{1} << kFractionBits, mtc_cycles_);
     }
@@ -140,10 +155,26 @@ void PtClock::Mtc(uint8_t value) {
   last_mtc_ = value;
   last_mtc_ticks_ = ticks;
   mtc_cycles_ = 0;
+  cbr_max_ = cbr_;
+  ++mtcs_in_a_row_;
   Advance(ticks);
 }
 
+// So many ticks passed between two MTC packets, while CYC packets told of cycles: maybe of more than had time yet, if the MTC
+// packets of the rest come late.
+void PtClock::Compare(uint64_t ticks) {
+  const bool knows_ratio = config_.nominal_ratio != 0 && cbr_max_ != 0;
+  const uint64_t fits =
+      knows_ratio ? Scale(ticks, std::max(cbr_max_, config_.nominal_ratio), config_.nominal_ratio)
+                  : ticks * kTurboMax;
+  excess_cycles_ += mtc_cycles_;
+  excess_cycles_ -= std::min(excess_cycles_, fits);
+  fitting_cycles_ = fits;
+}
+
 void PtClock::Cyc(uint64_t cycles) {
+  // MTC packets that come late have all come when time goes on.
+  if (cycles > 0 && excess_cycles_ > fitting_cycles_) implausible_ = true;
   cycles_ += cycles;
   mtc_cycles_ += cycles;
   if (!known_) return;
@@ -162,6 +193,7 @@ void PtClock::Cbr(uint8_t ratio) {
   base_ticks_ = std::max(base_ticks_, ticks_);
   cycles_ = 0;
   cbr_ = ratio;
+  cbr_max_ = std::max(cbr_max_, ratio);
 }
 
 void PtPacketScan::AddPoint(size_t offset) {
@@ -172,6 +204,7 @@ void PtPacketScan::AddPoint(size_t offset) {
 
 void PtPacketScan::AddMark(size_t offset, Mark::Kind kind) {
   marks_.push_back({offset, kind, clock_.known(), clock_.ticks()});
+  clock_.Interrupt();
 }
 
 size_t PtPacketScan::Extended(const std::byte* at, size_t left, size_t offset) {
@@ -200,8 +233,10 @@ void PtPacketScan::Scan(Bytes bytes) {
   padding_.clear();
   next_point_ = 0;
   next_mark_ = 0;
+  packets_ = cycs_ = mtcs_ = 0;
   size_t at = 0;
   while (at < bytes.size()) {
+    ++packets_;
     const std::byte* packet = bytes.data() + at;
     const size_t left = bytes.size() - at;
     const uint8_t first = std::to_integer<uint8_t>(packet[0]);
@@ -234,6 +269,7 @@ void PtPacketScan::Scan(Bytes bytes) {
       case kMtcPacket:
         size = 2;
         if (left < size) return;
+        ++mtcs_;
         clock_.Mtc(std::to_integer<uint8_t>(packet[1]));
         AddPoint(at + size);
         break;
@@ -249,6 +285,7 @@ void PtPacketScan::Scan(Bytes bytes) {
           cycles |= static_cast<uint64_t>(next >> 1) << shift;
           more = (next & 1) != 0;
         }
+        ++cycs_;
         clock_.Cyc(cycles);
         AddPoint(at + size);
         break;
@@ -272,6 +309,14 @@ const PtPacketScan::Mark* PtPacketScan::NextMark(Mark::Kind kind, size_t end) {
     return &marks_[i];
   }
   return nullptr;
+}
+
+bool PtPacketScan::implausible() const {
+  if (clock_.implausible()) return true;
+  const auto is_strange = [this](bool asked_for, uint64_t count) {
+    return !asked_for && count > 0 && count <= kStrangeMax && packets_ > kStrangeAmong;
+  };
+  return is_strange(clock_.config().cyc, cycs_) || is_strange(clock_.config().mtc, mtcs_);
 }
 
 uint64_t PtPacketScan::PaddingBefore(size_t end) const {

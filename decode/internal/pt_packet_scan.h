@@ -29,11 +29,20 @@ class PtClock {
   void Mtc(uint8_t value);
   void Cyc(uint64_t cycles);
   void Cbr(uint8_t ratio);
+  // Tracing went off or packets were lost: what MTC packets do not tell is no wonder.
+  void Interrupt() {
+    mtcs_in_a_row_ = 0;
+    excess_cycles_ = 0;
+  }
   bool known() const { return known_; }
   uint64_t ticks() const { return ticks_; }
+  // More cycles passed than the crystal's clock had time for.
+  bool implausible() const { return implausible_; }
+  const PtConfig& config() const { return config_; }
 
  private:
   void Advance(uint64_t ticks);
+  void Compare(uint64_t ticks);
   uint64_t CrystalToTicks(uint64_t crystal_ticks) const;
 
   const PtConfig& config_;
@@ -50,6 +59,11 @@ class PtClock {
   uint64_t last_mtc_ticks_ = 0;
   uint64_t mtc_cycles_ = 0;  // since the last MTC
   uint8_t cbr_ = 0;
+  uint8_t cbr_max_ = 0;  // since the last MTC
+  unsigned mtcs_in_a_row_ = 0;
+  uint64_t excess_cycles_ = 0;   // that no time was left for
+  uint64_t fitting_cycles_ = 0;  // between the last two MTC packets
+  bool implausible_ = false;
   // Ticks per 2^16 cycles, measured; 0: not known.
   uint64_t measured_ = 0;
 };
@@ -83,6 +97,8 @@ class PtPacketScan {
     return next_mark_ < marks_.size() && marks_[next_mark_].kind == Mark::Kind::kOverflow &&
            marks_[next_mark_].offset < end;
   }
+  // Packets that this trace cannot have: times that contradict each other; one or two of a kind that was not asked for.
+  bool implausible() const;
   // Of the bytes before `end`.
   uint64_t PaddingBefore(size_t end) const;
   uint64_t OverflowsBefore(size_t end) const;
@@ -107,6 +123,9 @@ class PtPacketScan {
   std::vector<Padding> padding_;
   size_t next_point_ = 0;
   size_t next_mark_ = 0;
+  uint64_t packets_ = 0;
+  uint64_t cycs_ = 0;
+  uint64_t mtcs_ = 0;
 };
 
 }  // namespace ptarmigan::internal

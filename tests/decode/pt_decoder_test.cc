@@ -178,6 +178,7 @@ uint64_t InstructionsOf(Bytes trace, const CodeImage& image, const PtConfig& con
   EXPECT_TRUE(decoder->Decode(stream, totals).has_value());
   EXPECT_TRUE(totals.path_agrees());
   EXPECT_EQ(decoder->statistics().bytes.Sum(), trace.size());
+  EXPECT_EQ(decoder->statistics().suspect, 0U);
   return totals.instructions();
 }
 

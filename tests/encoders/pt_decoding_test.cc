@@ -27,11 +27,16 @@ void ExpectTruth(uint64_t seed, bool ptwrite) {
     EXPECT_EQ(decoding->statistics.bytes.Sum(), trace.bytes.size());
     EXPECT_EQ(decoding->statistics.overflows, trace.overflows);
     EXPECT_EQ(decoding->statistics.bad, 0U);
+    EXPECT_EQ(decoding->statistics.suspect, 0U);
   }
 }
 
 TEST(PtDecoderOnRandomPrograms, DecodesExactlyWhatWasExecuted) {
   for (uint64_t seed = 1; seed <= 150 && !IsSkipped(); ++seed) ExpectTruth(seed, false);
+}
+
+TEST(PtDecoderOnRandomPrograms, DecodesExactlyWhatWasExecutedAroundPtWrites) {
+  for (uint64_t seed = 1; seed <= 150 && !IsSkipped(); ++seed) ExpectTruth(seed, true);
 }
 
 TEST(PtDecoderOnRandomPrograms, SeveralThreadsSeeTheSame) {

@@ -61,8 +61,9 @@ TEST(PtFlips, TheRestOfADamagedTraceStaysTrusted) {
   all += uncompressed;
   EXPECT_EQ(all.flips, kTraces * kFlipsPerTrace);
   EXPECT_GT(all.silent, 0U);
-  // No bar here on what is caught: random programs have more branches that meet again behind them than compiled ones, and
-  // nothing tells which way such a branch went.
+  // No bar here on what stays verified (pt_synth_flip_test has it): random programs have more branches that meet again
+  // behind them than compiled ones, and nothing tells which way such a branch went.
+  EXPECT_GE(all.silent_caught * 100, all.silent * 60);
   EXPECT_GE(all.undamaged_verified_bytes * 100, all.undamaged_bytes * 95);
 }
 
