@@ -61,6 +61,7 @@ class TraceStreams::Impl {
   void LearnThread(int32_t pid, int32_t tid);
   void Finish();
   uint32_t PmuType() const;
+  const EventDescription* TraceEvent() const;
 
   const RecordingDescription& description_;
   const Options options_;
@@ -343,11 +344,20 @@ void TraceStreams::OnFork(const TaskEvent& event) {
 void TraceStreams::Finish() { impl_->Finish(); }
 
 TraceKind TraceStreams::kind() const { return impl_->kind_; }
+const EventDescription* TraceStreams::Impl::TraceEvent() const {
+  const auto found = std::ranges::find_if(
+      description_.events,
+      [type = PmuType()](const EventDescription& event) { return event.attr.type == type; });
+  return found != description_.events.end() ? &*found : nullptr;
+}
+
 uint64_t TraceStreams::trace_event_config() const {
-  for (const EventDescription& event : impl_->description_.events) {
-    if (event.attr.type == impl_->PmuType()) return event.attr.config;
-  }
-  return 0;
+  const EventDescription* event = impl_->TraceEvent();
+  return event != nullptr ? event->attr.config : 0;
+}
+bool TraceStreams::traces_kernel() const {
+  const EventDescription* event = impl_->TraceEvent();
+  return event != nullptr && !event->attr.exclude_kernel();
 }
 PtRecording TraceStreams::PtDescription() const {
   PtRecording pt = impl_->pt_;

@@ -116,6 +116,8 @@ class TraceStreams {
   const std::optional<TimeConversion>& time_conversion() const;
   // Of an event of the trace's PMU; 0 if there is none.
   uint64_t trace_event_config() const;
+  // Whether that event traced the kernel, too.
+  bool traces_kernel() const;
 
   // After Finish, in order of first appearance.
   const std::vector<TraceStream>& streams() const;

@@ -222,6 +222,7 @@ void SamplePipeline::Impl::FinishSpe() {
 void SamplePipeline::Impl::FinishTraces() {
   if (!traces_.active()) return;
   traces_.Finish();
+  if (traces_.traces_kernel()) images_.SetKernel(processes_.kernel());
   const TraceCounts& counts = traces_.counts();
   const auto lose_bytes = [this](LossStage stage, LossReason reason, uint64_t bytes) {
     if (bytes > 0) losses_.Lose(stage, reason, bytes, LossUnit::kBytes);

@@ -202,6 +202,11 @@ LocatedObject Symbolizer::Impl::LocateNow(const CodeObject& object, const LoadHi
     located.object = internal::OwnVdso();
     return located;
   }
+  if (object.kind == CodeObject::Kind::kKernel) {
+    CodeObject file = object;
+    file.path = "vmlinux";  // as it is called wherever it is kept
+    return locator_.Locate(file, hints, false);
+  }
   return locator_.Locate(object, hints, false);
 }
 
@@ -508,8 +513,9 @@ void Symbolizer::Prefetch(std::span<const Request> requests) { impl_->Prefetch(r
 
 std::shared_ptr<const ElfFile> Symbolizer::OpenObject(const CodeObject& object,
                                                       const LoadHints& hints, std::string* reason) {
-  const bool has_file =
-      object.kind == CodeObject::Kind::kFile || object.kind == CodeObject::Kind::kVdso;
+  const bool has_file = object.kind == CodeObject::Kind::kFile ||
+                        object.kind == CodeObject::Kind::kVdso ||
+                        object.kind == CodeObject::Kind::kKernel;
   if (!has_file) {
     if (reason != nullptr) *reason = "the object has no file";
     return nullptr;

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "pipeline/internal/stack_table.h"
+#include "symbolize/kernel_symbols.h"
 
 namespace ptarmigan::internal {
 
@@ -279,8 +280,47 @@ const CodeImages::LoadedObject& CodeImages::Load(const CodeObject& object) {
   return loaded;
 }
 
+void CodeImages::AddKernel(Image* image) {
+  for (const CodeMapping& mapping : kernel_) {
+    Image::Piece piece;
+    piece.start = mapping.start;
+    piece.end = mapping.end;
+    piece.object = mapping.object;
+    image->Add(piece, 0);
+    if (mapping.object->kind != CodeObject::Kind::kKernel) continue;
+    const LoadedObject& object = Load(*mapping.object);
+    if (object.file == nullptr) continue;
+    // The record says where a symbol of the kernel was; the file, where it is before address-space randomization.
+    const std::string_view reference = KernelReferenceSymbol(mapping.object->path);
+    uint64_t moved = 0;
+    object.file->ForEachSymbol(".symtab", [&](const ElfSymbol& symbol) {
+      if (symbol.name == reference) moved = mapping.file_offset.value - symbol.value.value;
+    });
+    const Bytes bytes = object.file->bytes();
+    for (const ElfSegment& segment : object.file->segments()) {
+      const uint64_t offset = std::min<uint64_t>(segment.offset.value, bytes.size());
+      const uint64_t size = std::min<uint64_t>(segment.file_bytes, bytes.size() - offset);
+      const VirtAddr start{segment.vaddr.value + moved};
+      if (segment.type != PT_LOAD || (segment.flags & PF_X) == 0) continue;
+      if (size > UINT64_MAX - start.value) continue;
+      piece.start = start;
+      piece.end = start + size;
+      piece.region = {
+          .start = start,
+          .bytes = bytes.subspan(static_cast<size_t>(offset), static_cast<size_t>(size)),
+          .file_offset = offset,
+          .content = uint64_t{mapping.object->index} + 1};
+      piece.functions = object.functions;
+      piece.to_file_vaddr = 0 - moved;
+      piece.file = object.file;
+      image->Add(piece, 0);
+    }
+  }
+}
+
 std::unique_ptr<CodeImages::Image> CodeImages::MakeImage(int32_t pid, const History& history) {
   auto image = std::make_unique<Image>();
+  AddKernel(image.get());
   std::vector<std::pair<uint64_t, Image::Piece>> timed;
   for (const TimedMapping& entry : history.mappings) {
     const CodeMapping& mapping = entry.mapping;
@@ -354,7 +394,13 @@ std::span<const CodeImages::Life> CodeImages::LivesOf(int32_t pid) {
   const auto [found, is_new] = lives_.try_emplace(pid);
   if (!is_new) return found->second;
   const auto histories = histories_.find(pid);
-  if (histories == histories_.end()) return {};
+  if (histories == histories_.end()) {
+    // A thread of the kernel, perhaps.
+    if (kernel_.empty()) return {};
+    images_.push_back(MakeImage(pid, {}));
+    found->second.push_back({.image = images_.back().get()});
+    return found->second;
+  }
   for (const History& history : histories->second) {
     images_.push_back(MakeImage(pid, history));
     found->second.push_back(

@@ -5,7 +5,8 @@
 //   mmap libfoo     time 5 ──┼─▶ epoch 0: [a][libfoo]        code that was not there before needs no new epoch
 //   mmap libbar     time 9 ──┘   epoch 1: [a][libbar]        (where libfoo was) code that replaces other code does
 //
-// Images are of user space. Not thread-safe; the images are (CodeImage).
+// The kernel's code, where it is traced, is part of every image, as its file (vmlinux) has it, moved to where it was loaded.
+// Not thread-safe; the images are (CodeImage).
 #pragma once
 
 #include <cstddef>
@@ -72,10 +73,13 @@ class CodeImages {
   void OnMmap(const Process& process, const CodeMapping& mapping, uint64_t time_ns);
   // `child` has just got what `parent` has.
   void OnFork(const Process& parent, const Process& child);
+  // The kernel was traced, too. Its modules' code is in no file that could be used: they are relocated when loaded.
+  void SetKernel(const AddressSpace& kernel) { kernel_ = kernel.mappings(); }
   // Code that a JIT compiler wrote down; times in ns of the recording's clock.
   void AddJitCode(int32_t pid, const JitDump& dump);
 
-  // In order of time; empty if nothing is known of the pid. Valid until the object is changed.
+  // In order of time. Of a pid that nothing is known of: none, or, with a kernel, one of id 0 that has that alone. Valid
+  // until the object is changed.
   std::span<const Life> LivesOf(int32_t pid);
   // The one that holds at a time, or the first; null if nothing is known of the pid.
   const Life* LifeAt(int32_t pid, uint64_t time_ns);
@@ -110,9 +114,11 @@ class CodeImages {
   History& HistoryOf(const Process& process);
   const LoadedObject& Load(const CodeObject& object);
   std::unique_ptr<Image> MakeImage(int32_t pid, const History& history);
+  void AddKernel(Image* image);
 
   Symbolizer& symbolizer_;
   const ObjectHints& hints_;
+  std::vector<CodeMapping> kernel_;
   std::unordered_map<int32_t, std::vector<History>> histories_;  // by pid, in order of life
   std::unordered_map<int32_t, std::vector<JitCode>> jit_code_;   // by pid, in order of time
   std::vector<LoadedObject> objects_;                            // by CodeObject::index

@@ -248,7 +248,9 @@ void TraceFlow::Count(const FlowGraph& graph, const FlowSegment& segment) {
     const FlowEdge& edge = graph.edges[count.edge];
     thread.blocks += count.count;
     if (edge.taken) thread.branches += count.count;
-    if (edge.kind == BranchKind::kCall || edge.kind == BranchKind::kIndirectCall) {
+    // (A call of the next instruction only asks for the program counter.)
+    const bool is_call = edge.kind == BranchKind::kCall || edge.kind == BranchKind::kIndirectCall;
+    if (is_call && edge.step != FlowStep::kStay) {
       thread.calls += count.count;
     }
     if (edge.kind == BranchKind::kReturn) thread.returns += count.count;

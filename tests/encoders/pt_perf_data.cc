@@ -199,12 +199,17 @@ void PtPerfDataRecorder::AddFeatures() {
 
   ByteWriter build_ids;
   for (const auto& [path, content] : recording_.files) {
-    for (const PtRegion region : {PtRegion::kProgram, PtRegion::kLibrary}) {
+    for (const PtRegion region : {PtRegion::kProgram, PtRegion::kLibrary, PtRegion::kKernel}) {
       if (!walk_.program().Has(region) || content != walk_.program().Elf(region)) continue;
       const std::string id = walk_.program().BuildId(region);
+      const bool is_kernel = region == PtRegion::kKernel;
       ByteWriter body;
-      body.U32(PtPerfData::kPid).Text(id).U8(id.size()).U8(0).U16(0).Text(PaddedName(path));
-      build_ids.Text(RecordBytes(kBuildId, kMiscUser | kMiscBuildIdSize, body.bytes()));
+      body.U32(is_kernel ? UINT32_MAX : uint32_t{PtPerfData::kPid});
+      body.Text(id).U8(id.size()).U8(0).U16(0);
+      body.Text(PaddedName(is_kernel ? "[kernel.kallsyms]" : path));
+      const uint16_t mode = is_kernel ? kMiscKernel : kMiscUser;
+      build_ids.Text(
+          RecordBytes(kBuildId, static_cast<uint16_t>(mode | kMiscBuildIdSize), body.bytes()));
     }
   }
   file_.AddFeature(kFeatureBuildId, build_ids.bytes());

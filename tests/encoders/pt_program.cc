@@ -68,6 +68,13 @@ std::string PtProgram::Elf(PtRegion region) const {
   elf.AddSegment(PT_LOAD, PF_R | PF_X, {text, text}, kTextOffset);
   elf.AddSegment(PT_NOTE, PF_R, {text + 1, text + 1}, 4);
   std::vector<ElfBytes::Symbol> symbols;
+  if (region == PtRegion::kKernel) {
+    // By which readers find out where the kernel was loaded.
+    symbols.push_back({.name = "_text",
+                       .value = code.address - bias,
+                       .size_bytes = 0,
+                       .section = static_cast<uint16_t>(text)});
+  }
   for (const PtFunction& function : functions_) {
     if (function.region != region) continue;
     symbols.push_back({.name = function.name,
