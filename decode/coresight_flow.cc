@@ -108,6 +108,7 @@ class Flow : public CoreSightFlow, private CoreSightSink, private CoreSightCode 
   void OnBadPacket(Unit* unit, uint64_t offset);
   void OnException(Unit* unit, const Element& exception);
   void OnMissingCode(Unit* unit, uint64_t offset, VirtAddr address);
+  void SettleMissing();
   void OnProcessorState(Unit* unit, uint64_t offset, const Element::ProcessorState& state);
   void SetOccupant(Unit* unit, const CodeOccupant& occupant, uint64_t offset);
   void FollowTime(Unit* unit, uint64_t offset);
@@ -131,6 +132,8 @@ class Flow : public CoreSightFlow, private CoreSightSink, private CoreSightCode 
   CoreSightDecoder* decoder_ = nullptr;
   CoreSightByteCounts counted_;  // of decoder_, already in segments
   FlowBytes extra_;              // not in segments yet
+  FlowStatistics::MissingObject* missing_now_ = nullptr;
+  uint64_t no_image_settled_ = 0;
   uint64_t number_ = 0;
 };
 
@@ -211,6 +214,7 @@ Status Flow::DecodePiece(const TracePiece& piece, Decoders* decoders) {
                   : RawUnitOf(piece.cpu != RecordIdentity::kNoCpu ? piece.cpu : stream_->cpu);
   TRY_ASSIGN(decoder_, DecoderOf(raw_unit_, decoders));
   counted_ = decoder_->counts().bytes;
+  no_image_settled_ = counted_.no_image;
   const uint64_t errors = decoder_->counts().errors;
   const uint64_t begin = stream_->begin_offset + piece.begin;
   const uint64_t end = stream_->begin_offset + piece.end;
@@ -222,6 +226,8 @@ Status Flow::DecodePiece(const TracePiece& piece, Decoders* decoders) {
   decoder_->Decode(begin, stream_->bytes.subspan(static_cast<size_t>(piece.begin),
                                                  static_cast<size_t>(piece.end - piece.begin)));
   decoder_->Finish();
+  SettleMissing();
+  missing_now_ = nullptr;
   const bool has_failed = decoder_->counts().errors > errors;
   if (has_failed) ++statistics_.errors;
   bool reported = false;
@@ -410,8 +416,16 @@ void Flow::OnMissingCode(Unit* unit, uint64_t offset, VirtAddr address) {
   const CodeImage* image = unit->occupant.image;
   const std::string_view name =
       image != nullptr ? image->ObjectAt(address, unit->epoch) : std::string_view();
-  FlowStatistics::MissingObject& object = missing_[std::string(name)];
-  if (object.segments++ == 0) object.first_address = address;
+  SettleMissing();
+  missing_now_ = &missing_[std::string(name)];
+  if (missing_now_->segments++ == 0) missing_now_->first_address = address;
+}
+
+// The bytes since code went missing belong to the object that it was missing of.
+void Flow::SettleMissing() {
+  const uint64_t now = decoder_->counts().bytes.no_image;
+  if (missing_now_ != nullptr) missing_now_->bytes += now - no_image_settled_;
+  no_image_settled_ = now;
 }
 
 void Flow::OnElement(uint8_t trace_id, uint64_t offset, const Element& element) {

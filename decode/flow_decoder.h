@@ -36,7 +36,7 @@ struct FlowStatistics {
   struct MissingObject {
     std::string name;  // empty: nothing was mapped there
     uint64_t segments = 0;
-    uint64_t bytes = 0;  // Intel PT: of trace that could not be decoded for it
+    uint64_t bytes = 0;  // of trace that could not be decoded for it
     VirtAddr first_address;
   };
   std::vector<MissingObject> missing;  // by name

@@ -219,6 +219,24 @@ void SamplePipeline::Impl::FinishSpe() {
   if (totals.first_ns <= totals.last_ns) SawTimes(totals.first_ns, totals.last_ns);
 }
 
+// Objects that the trace led into, but whose code is not at hand; empty if there are none.
+std::string MissingCodeSentence(const FlowStatistics& statistics) {
+  constexpr size_t kNamesMax = 5;
+  std::string names;
+  size_t objects = 0;
+  for (const FlowStatistics::MissingObject& object : statistics.missing) {
+    if (object.name.empty()) continue;  // nothing was mapped there: no file would help
+    if (objects < kNamesMax) names += (objects == 0 ? "" : ", ") + object.name;
+    ++objects;
+  }
+  if (objects == 0) return {};
+  if (objects > kNamesMax) names += StrFormat(" and {} more", objects - kNamesMax);
+  return StrFormat(
+      "the trace leads into code that is not at hand and cannot be followed there: {} "
+      "(--binary-path DIR says where objects lie; the kernel's is called vmlinux)",
+      names);
+}
+
 void SamplePipeline::Impl::FinishTraces() {
   if (!traces_.active()) return;
   traces_.Finish();
@@ -239,8 +257,8 @@ void SamplePipeline::Impl::FinishTraces() {
     lose_bytes(LossStage::kParse, LossReason::kUnsupported, counts.bytes);
     return;
   }
-  for (const auto& [object, reason] : images_.missing()) {
-    LogWarning(StrFormat("{}: code of the trace is missing: {}", object, reason));
+  if (const std::string sentence = MissingCodeSentence(flow.statistics()); !sentence.empty()) {
+    LogWarning(sentence);
   }
   std::vector<LabelSetId> labels;
   for (const internal::TraceOwner& owner : flow.owners()) {

@@ -268,12 +268,8 @@ const CodeImages::LoadedObject& CodeImages::Load(const CodeObject& object) {
   LoadedObject& loaded = objects_[object.index];
   if (std::exchange(loaded.tried, true)) return loaded;
   const LoadHints hints = object.index < hints_.size() ? hints_[object.index] : LoadHints();
-  std::string reason;
-  loaded.file = symbolizer_.OpenObject(object, hints, &reason);
-  if (loaded.file == nullptr) {
-    missing_.emplace(object.path, reason);
-    return loaded;
-  }
+  loaded.file = symbolizer_.OpenObject(object, hints);
+  if (loaded.file == nullptr) return loaded;
   const std::shared_ptr<const ElfFile> debug = symbolizer_.OpenDebugFile(object, hints);
   loaded.functions = std::make_shared<FunctionTable>(loaded.file.get(),
                                                      debug != loaded.file ? debug.get() : nullptr);

@@ -11,11 +11,9 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <optional>
 #include <span>
-#include <string>
 #include <unordered_map>
 #include <vector>
 
@@ -86,8 +84,6 @@ class CodeImages {
   // Where an address of one of these images lies; nothing if nothing is mapped there in that epoch.
   static std::optional<FoundPlace> PlaceOf(const CodeImage& image, VirtAddr address, size_t epoch);
   static FunctionTraits TraitsOf(const CodeImage& image, const CodeBlock& block);
-  // Objects whose code was not found, with one sentence each, by path.
-  const std::map<std::string, std::string>& missing() const { return missing_; }
 
  private:
   class Image;
@@ -122,7 +118,6 @@ class CodeImages {
   std::unordered_map<int32_t, std::vector<History>> histories_;  // by pid, in order of life
   std::unordered_map<int32_t, std::vector<JitCode>> jit_code_;   // by pid, in order of time
   std::vector<LoadedObject> objects_;                            // by CodeObject::index
-  std::map<std::string, std::string> missing_;
   std::unordered_map<int32_t, std::vector<Life>> lives_;
   std::vector<std::unique_ptr<Image>> images_;
 };

@@ -191,6 +191,7 @@ TEST_P(CoreSightFlowOf, CodeThatIsMissingIsCounted) {
   EXPECT_GT(seen.bytes.no_image, 0U);
   ASSERT_EQ(statistics_.missing.size(), 1U);
   EXPECT_EQ(statistics_.missing[0].name, "libgone.so");
+  EXPECT_EQ(statistics_.missing[0].bytes, seen.bytes.no_image);
   EXPECT_EQ(statistics_.missing[0].first_address.value, run.path.front());
 }
 
