@@ -6,6 +6,9 @@
 // Code reaches libipt as sections of files, through its section cache, which keeps what it learnt about them: the open
 // files of CodeRegion, or memory files that hold a copy. Never through the read-memory callback, for which it keeps
 // nothing.
+//
+// libipt begins only at a PSB. Where code is missing, flow is known again from the next packet that names an address: there
+// the walker writes a PSB of its own, over bytes that have been used.
 #include <intel-pt.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -20,6 +23,7 @@
 
 #include "base/file.h"
 #include "base/str_format.h"
+#include "decode/internal/pt_address_scan.h"
 #include "decode/internal/pt_packet_scan.h"
 #include "decode/internal/pt_walker.h"
 
@@ -177,6 +181,9 @@ class LibiptWalker : public PtWalker {
   void Settle(int status);
   void RecordError(int code);
   bool TryOtherEpoch(uint64_t address);
+  bool ResumeBehindMissingCode(int* status);
+  uint64_t ContentBytes(size_t begin, size_t end) const;
+  void AddMissing(uint64_t bytes);
   void Judge();
   void CountBytes();
 
@@ -185,6 +192,7 @@ class LibiptWalker : public PtWalker {
   SectionCache* sections_;
   pt_config base_;
   PtPacketScan scan_;
+  PtAddressScan addresses_;
   FlowRecorder recorder_;
   std::vector<uint8_t> buffer_;
   Decoder decoder_;
@@ -211,6 +219,12 @@ class LibiptWalker : public PtWalker {
   uint64_t address_ = 0;  // where the last event took place
   uint64_t overflows_ = 0;
   uint64_t steps_left_ = 0;
+  // Parts of the segment that ran in code that is missing.
+  struct Skip {
+    size_t begin = 0;
+    size_t end = 0;
+  };
+  std::vector<Skip> skips_;
 };
 
 uint64_t LibiptWalker::Load(Bytes bytes, pt_block_decoder** decoder) {
@@ -321,6 +335,7 @@ void LibiptWalker::Walk(const PtSegmentTask& task, PtWalkResult* result) {
   begin_ = Load(bytes, &now_);
   position_ = 0;
   half_.instructions = 0;
+  skips_.clear();
   scan_.Scan(bytes);
   const uint64_t ticks = task.begin.has_tsc ? task.begin.tsc : 0;
   size_t index = 0;
@@ -377,8 +392,11 @@ void LibiptWalker::Run() {
         end_ = End::kEndOfTrace;
         return;
       }
-      address_ = block.ninsn > 0 ? block.end_ip : block.ip;
-      RecordError(status);
+      // Behind missing code a return may be compressed whose call was there.
+      const bool lacks_call = status == -pte_retstack_empty && !skips_.empty();
+      if (!lacks_call) address_ = block.ninsn > 0 ? block.end_ip : block.ip;
+      if ((lacks_call || status == -pte_nomap) && ResumeBehindMissingCode(&status)) continue;
+      RecordError(lacks_call ? -pte_nomap : status);
       return;
     }
     if (block.mode == ptem_16bit) {
@@ -476,6 +494,40 @@ bool LibiptWalker::TryOtherEpoch(uint64_t address) {
     }
   }
   return false;
+}
+
+// Only behind code of an object that is known to have been there: what leads to where nothing is mapped is more likely wrong.
+bool LibiptWalker::ResumeBehindMissingCode(int* status) {
+  // (The bytes of large segments are not ours to overwrite.)
+  if (large_decoder_ != nullptr || image_ == nullptr) return false;
+  if (image_->ObjectAt({address_}, epoch_).empty()) return false;
+  const size_t begin = Position();
+  if (skips_.empty()) addresses_.Begin(task_->bytes);
+  for (;;) {
+    const auto landing = addresses_.Next(begin);
+    if (!landing || landing->end_offset < kPtEntryBytes) return false;
+    if (image_->CodeAt({landing->address}, epoch_).empty()) continue;
+    FlushHalf();
+    skips_.push_back({begin, landing->end_offset});
+    AddMissing(ContentBytes(begin, landing->end_offset));
+    recorder_.OnEvent(FlowEvent::Kind::kMissingCode, address_, pte_nomap);
+    recorder_.OnStoppedBehindBlock(/*by_kernel=*/false);
+    uint64_t ticks = 0;
+    if (options_.want_time && scan_.TicksAt(landing->end_offset, &ticks)) {
+      recorder_.OnTime(ticks);
+      FollowTime(ticks, landing->enables);
+    }
+    recorder_.OnResumed(landing->address);
+    scan_.SkipMarks(landing->end_offset);
+    position_ = landing->end_offset;
+    tracing_ = true;
+    started_ = false;
+    const size_t entry_at = static_cast<size_t>(begin_) + landing->end_offset - kPtEntryBytes;
+    const auto entry = PtEntryAt(landing->address, landing->is_64_bit);
+    std::ranges::copy(entry, buffer_.begin() + static_cast<ptrdiff_t>(entry_at));
+    *status = pt_blk_sync_set(now_, entry_at);
+    return true;
+  }
 }
 
 int LibiptWalker::DrainEvents(int status) {
@@ -646,6 +698,7 @@ void LibiptWalker::Judge() {
   }
   if (scan_.implausible()) reasons |= FlowChecks::kImplausible;
   result_->ended_well = (reasons & ~uint32_t{FlowChecks::kImplausible}) == 0;
+  if (!skips_.empty()) reasons |= FlowChecks::kMissingCode;
   result_->ended_tracing = tracing_;
   if (result_->ended_well && options_.want_time && next != nullptr && next->has_tsc &&
       part_ != nullptr) {
@@ -671,13 +724,36 @@ void LibiptWalker::CountBytes() {
   }
   bytes.padding = scan_.PaddingBefore(size);
   bytes.overflow = 2 * scan_.OverflowsBefore(used);
-  bytes.decoded = used - bytes.overflow - scan_.PaddingBefore(used);
+  bytes.decoded = ContentBytes(0, used);
+  for (const Skip& skip : skips_) {
+    const uint64_t skipped = ContentBytes(skip.begin, skip.end);
+    bytes.decoded -= skipped;
+    bytes.no_image += skipped;
+  }
   const uint64_t rest = size - used - (bytes.padding - scan_.PaddingBefore(used));
-  (error_ == -pte_nomap ? bytes.no_image : bytes.after_error) = rest;
   if (error_ == -pte_nomap) {
-    const std::string_view object =
-        image_ == nullptr ? std::string_view() : image_->ObjectAt({address_}, epoch_);
-    result_->missing.push_back({object, {address_}, rest});
+    bytes.no_image += rest;
+    AddMissing(rest);
+  } else {
+    bytes.after_error = rest;
+  }
+}
+
+// Of a piece of the segment, what is neither padding nor an overflow.
+uint64_t LibiptWalker::ContentBytes(size_t begin, size_t end) const {
+  return end - begin - (scan_.PaddingBefore(end) - scan_.PaddingBefore(begin)) -
+         2 * (scan_.OverflowsBefore(end) - scan_.OverflowsBefore(begin));
+}
+
+// Of the object that holds the place where the trace led last.
+void LibiptWalker::AddMissing(uint64_t bytes) {
+  const std::string_view object =
+      image_ == nullptr ? std::string_view() : image_->ObjectAt({address_}, epoch_);
+  const auto known = std::ranges::find(result_->missing, object, &PtMissingCode::object);
+  if (known != result_->missing.end()) {
+    known->bytes += bytes;
+  } else {
+    result_->missing.push_back({object, {address_}, bytes});
   }
 }
 

@@ -319,6 +319,10 @@ bool PtPacketScan::implausible() const {
   return is_strange(clock_.config().cyc, cycs_) || is_strange(clock_.config().mtc, mtcs_);
 }
 
+void PtPacketScan::SkipMarks(size_t offset) {
+  while (next_mark_ < marks_.size() && marks_[next_mark_].offset < offset) ++next_mark_;
+}
+
 uint64_t PtPacketScan::PaddingBefore(size_t end) const {
   uint64_t sum = 0;
   for (const Padding& padding : padding_) {

@@ -92,6 +92,8 @@ class PtPacketScan {
   }
   // The next packet of a kind that lies before `end`; null if there is none. What it passes is not found again.
   const Mark* NextMark(Mark::Kind kind, size_t end);
+  // Those before `offset` are not looked for any more.
+  void SkipMarks(size_t offset);
   // Whether there is one between the last that was found and `end`.
   bool OverflowBefore(size_t end) const {
     return next_mark_ < marks_.size() && marks_[next_mark_].kind == Mark::Kind::kOverflow &&

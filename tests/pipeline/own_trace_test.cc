@@ -22,11 +22,11 @@ class OwnTrace : public testing::TestWithParam<uint64_t> {
   static PtWalkOptions WalkOptions() {
     return {.seed = GetParam() + 100, .steps = 4000, .signals_apart = 900, .interrupts_apart = 300};
   }
-  // Null (with the test skipped) if this program cannot decode Intel PT.
-  static Result<Profile> Read(const PtPerfData& recording, bool with_vmlinux) {
+  // `left_out`: the end of a file's name that is not at hand.
+  static Result<Profile> Read(const PtPerfData& recording, std::string_view left_out = "(none)") {
     const std::string root = StrFormat("{}/{}", TestTemporaryDirectory(), GetParam());
     for (const auto& [path, bytes] : recording.files) {
-      if (!with_vmlinux && path.ends_with("/vmlinux")) continue;
+      if (path.ends_with(left_out)) continue;
       std::filesystem::create_directories(std::filesystem::path(root + path).parent_path());
       std::ofstream(root + path, std::ios::binary) << bytes;
     }
@@ -39,6 +39,30 @@ class OwnTrace : public testing::TestWithParam<uint64_t> {
     std::filesystem::remove_all(root);
     return profile;
   }
+  // The visible steps outside of a region.
+  static std::vector<uint32_t> Without(PtRegion region, const PtWalk& walk,
+                                       const PtPerfData& recording) {
+    std::vector<uint32_t> steps;
+    for (const uint32_t step : recording.visible[0]) {
+      const uint32_t function = walk.paths()[walk.steps()[step].path].function;
+      if (walk.program().functions()[function].region != region) steps.push_back(step);
+    }
+    return steps;
+  }
+  static void ExpectAllBut(PtRegion region, const PtWalk& walk, const PtPerfData& recording,
+                           const Profile& profile) {
+    PtDigest digest;
+    const std::vector<uint32_t> steps = Without(region, walk, recording);
+    EXPECT_LT(steps.size(), recording.visible[0].size());
+    for (const uint64_t address : PtAddresses(walk, steps)) digest.Add(address);
+    ASSERT_EQ(profile.summary.flow.threads.size(), 1U);
+    const FlowSummary::Thread& thread = profile.summary.flow.threads[0];
+    EXPECT_EQ(thread.instructions, steps.size());
+    EXPECT_EQ(thread.ip_digest, digest.value());
+    EXPECT_EQ(thread.suspect + thread.bad, 0U);
+    // (perf fills buffers up to a multiple of 8 bytes.)
+    EXPECT_LT(thread.bytes.Sum() - recording.trace_bytes, 8U);
+  }
 };
 
 TEST_P(OwnTrace, TheKernelsCodeIsFollowedToo) {
@@ -47,7 +71,7 @@ TEST_P(OwnTrace, TheKernelsCodeIsFollowedToo) {
   PtPerfDataOptions options;
   options.trace.kernel = true;
   const PtPerfData recording = RecordPt(walk, options);
-  const auto profile = Read(recording, /*with_vmlinux=*/true);
+  const auto profile = Read(recording);
   ASSERT_TRUE(profile) << profile.error().message;
   if (profile->summary.flow.empty()) GTEST_SKIP() << "this program was built without libipt";
   const PtTruth truth = TruthOf(walk, recording.visible[0]);
@@ -76,17 +100,50 @@ TEST_P(OwnTrace, TheKernelsCodeIsFollowedToo) {
   EXPECT_EQ(seen, expected);
 }
 
-// Without its file the kernel's part is missing code; it is said, and what can be followed is.
-TEST_P(OwnTrace, AKernelThatIsNotAtHandIsCountedAsMissingCode) {
+// Without its file the kernel's part is missing code; it is said, and user code goes on behind it.
+TEST_P(OwnTrace, AKernelThatIsNotAtHandIsPassedOver) {
+  const PtProgram program({.seed = GetParam(), .kernel = true});
+  const PtWalk walk(program, WalkOptions());
+  PtPerfDataOptions options;
+  options.trace.kernel = true;
+  options.trace.return_compression = false;
+  const PtPerfData recording = RecordPt(walk, options);
+  const auto profile = Read(recording, "/vmlinux");
+  ASSERT_TRUE(profile) << profile.error().message;
+  if (profile->summary.flow.empty()) GTEST_SKIP() << "this program was built without libipt";
+  EXPECT_TRUE(profile->summary.flow.missing_code.contains("[kernel.kallsyms]_text"));
+  ExpectAllBut(PtRegion::kKernel, walk, recording, *profile);
+}
+
+// The same for a library.
+TEST_P(OwnTrace, ALibraryThatIsNotAtHandIsPassedOver) {
+  const PtProgram program({.seed = GetParam()});
+  const PtWalk walk(program, WalkOptions());
+  PtPerfDataOptions options;
+  options.trace.return_compression = false;
+  const PtPerfData recording = RecordPt(walk, options);
+  const auto profile = Read(recording, "/libpt.so");
+  ASSERT_TRUE(profile) << profile.error().message;
+  if (profile->summary.flow.empty()) GTEST_SKIP() << "this program was built without libipt";
+  ExpectAllBut(PtRegion::kLibrary, walk, recording, *profile);
+}
+
+// Compressed returns whose calls are not known cannot be followed; the next address can.
+TEST_P(OwnTrace, CompressedReturnsCostNoMoreThanTheWayToTheNextAddress) {
   const PtProgram program({.seed = GetParam(), .kernel = true});
   const PtWalk walk(program, WalkOptions());
   PtPerfDataOptions options;
   options.trace.kernel = true;
   const PtPerfData recording = RecordPt(walk, options);
-  const auto profile = Read(recording, /*with_vmlinux=*/false);
+  const auto profile = Read(recording, "/vmlinux");
   ASSERT_TRUE(profile) << profile.error().message;
   if (profile->summary.flow.empty()) GTEST_SKIP() << "this program was built without libipt";
-  EXPECT_TRUE(profile->summary.flow.missing_code.contains("[kernel.kallsyms]_text"));
+  ASSERT_EQ(profile->summary.flow.threads.size(), 1U);
+  const FlowSummary::Thread& thread = profile->summary.flow.threads[0];
+  EXPECT_EQ(thread.bad, 0U);
+  const uint64_t all = Without(PtRegion::kKernel, walk, recording).size();
+  EXPECT_LE(thread.instructions, all);
+  EXPECT_GT(thread.instructions, all / 2);
 }
 
 INSTANTIATE_TEST_SUITE_P(Seeds, OwnTrace, testing::Range<uint64_t>(1, 9));
