@@ -706,12 +706,18 @@ void LibiptWalker::Judge() {
   }
   FinishPart();
   // What is wrong with one part may have been wrong before.
-  for (size_t i = 0; i < result_->size; ++i) reasons |= result_->parts[i]->checks.reasons;
+  uint64_t instructions = 0;
+  for (size_t i = 0; i < result_->size; ++i) {
+    reasons |= result_->parts[i]->checks.reasons;
+    instructions += result_->parts[i]->instructions;
+  }
+  // Where nothing could be followed, nothing has been verified.
+  const bool is_empty = end_ == End::kError && instructions == 0;
   for (size_t i = 0; i < result_->size; ++i) {
     FlowSegment& part = *result_->parts[i];
     part.checks.reasons = reasons;
     part.checks.end_checked = end_checked;
-    part.trust = TrustOf(reasons);
+    part.trust = is_empty ? FlowTrust::kBad : TrustOf(reasons);
   }
 }
 

@@ -154,7 +154,15 @@ Status TraceFlow::RunPt() {
     stream.begin_offset = source.begin_offset;
     stream.occupants = std::move(occupants[stream_]);
     stream.breaks = source.breaks;
+    const uint32_t first_owner = stream.occupants.front().owner;
+    const FlowBytes before = decoder->statistics().bytes;
+    in_segments_ = {};
     TRY(decoder->Decode(stream, *this));
+    // What lies in no segment is the stream's first thread's.
+    const FlowBytes& after = decoder->statistics().bytes;
+    FlowBytes& bytes = summary_.threads[owners_[first_owner].thread].bytes;
+    bytes.before_sync += after.before_sync - before.before_sync - in_segments_.before_sync;
+    bytes.dropped += after.dropped - before.dropped - in_segments_.dropped;
   }
   statistics_ = decoder->statistics();
   return OkStatus();
@@ -241,6 +249,7 @@ void TraceFlow::Count(const FlowGraph& graph, const FlowSegment& segment) {
   has_time_ |= segment.has_time;
   thread.instructions += segment.instructions;
   thread.bytes += segment.bytes;
+  in_segments_ += segment.bytes;
   thread.verified += segment.trust == FlowTrust::kVerified ? 1 : 0;
   thread.suspect += segment.trust == FlowTrust::kSuspect ? 1 : 0;
   thread.bad += segment.trust == FlowTrust::kBad ? 1 : 0;

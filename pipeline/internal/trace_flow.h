@@ -128,7 +128,8 @@ class TraceFlow : private FlowSink {
   const bool is_coresight_;
   PtConfig pt_;
   bool has_time_ = false;
-  size_t stream_ = 0;  // that is being decoded
+  size_t stream_ = 0;      // that is being decoded
+  FlowBytes in_segments_;  // of its bytes
   uint64_t order_ = 0;
   uint64_t waiting_bytes_ = 0;
   std::vector<std::vector<uint16_t>>

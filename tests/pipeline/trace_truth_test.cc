@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cctype>
 #include <map>
+#include <optional>
 #include <ostream>
 #include <string>
 #include <string_view>
@@ -217,6 +218,49 @@ INSTANTIATE_TEST_SUITE_P(
                     "dispatch.notime", "coro.ret-mtc", "coro.pad-tnt64", "coro.samples",
                     "coro.ring", "jit.ret-mtc", "jit.noret-cyc", "threads.perthread-ret-cyc",
                     "threads.perthread-mtc-irq", "threads.percpu-cyc"),
+    [](const auto& test) {
+      std::string name = test.param;
+      std::ranges::replace_if(
+          name, [](char c) { return std::isalnum(static_cast<unsigned char>(c)) == 0; }, '_');
+      return name;
+    });
+
+// Damage in the trace itself, or around it.
+class DamagedPtSynth : public testing::TestWithParam<std::string> {
+ protected:
+  static std::optional<FlowSummary> Flow(const std::string& path) {
+    ImportOptions options;
+    options.symbolizer.binary_paths = {TestDataPath("pt-synth/symfs")};
+    auto profile = ReadProfile(path, options);
+    if (!profile) return std::nullopt;
+    return std::move(profile->summary.flow);
+  }
+  static uint64_t BytesOf(const FlowSummary& flow) {
+    uint64_t sum = 0;
+    for (const FlowSummary::Thread& thread : flow.threads) sum += thread.bytes.Sum();
+    return sum;
+  }
+};
+
+TEST_P(DamagedPtSynth, EveryByteHasOneCount) {
+  const std::string path = TestDataPath("pt-synth/corrupt/" + GetParam() + ".perf.data");
+  if (path.empty()) GTEST_SKIP() << TestDataMissing("pt-synth");
+  const std::string intact = GetParam().substr(0, GetParam().rfind('.'));
+  const auto whole = Flow(TestDataPath("pt-synth/" + intact + ".perf.data"));
+  const auto flow = Flow(path);
+  ASSERT_TRUE(whole && flow);
+  EXPECT_EQ(BytesOf(*flow), BytesOf(*whole));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Recordings, DamagedPtSynth,
+    testing::Values("dispatch.noret-cyc-psb4k.auxflip0", "dispatch.noret-cyc-psb4k.auxflip1",
+                    "dispatch.noret-cyc-psb4k.auxflip2", "shapes.ret-mtc-psb2k.auxflip0",
+                    "shapes.ret-mtc-psb2k.auxflip1", "shapes.ret-mtc-psb2k.auxflip2",
+                    "shapes.ret-mtc-psb2k.auxpartial", "shapes.ret-mtc-psb2k.auxtrunc",
+                    "shapes.ret-mtc-psb2k.nobuildid", "shapes.ret-mtc-psb2k.nomap",
+                    "shapes.ret-mtc-psb2k.zeroref", "shapes.samples.auxflip0",
+                    "shapes.samples.auxflip1", "shapes.samples.auxflip2"),
     [](const auto& test) {
       std::string name = test.param;
       std::ranges::replace_if(
