@@ -54,7 +54,7 @@ Result<InputKind> KindOf(const std::string& path) {
   TRY_ASSIGN(const Fd fd, OpenFile(path, O_RDONLY | O_NONBLOCK));
   TRY_ASSIGN(const FileIdentity identity, IdentifyFile(fd.get()));
   if (identity.is_directory) {
-    return PathExists(JoinPath(path, "header")) ? InputKind::kPerfData : InputKind::kOther;
+    return PathExists(JoinPath(path, "data")) ? InputKind::kPerfData : InputKind::kOther;
   }
   // A FIFO can only be read once: it is pipe mode, as from standard input.
   if (!identity.is_regular) return InputKind::kPerfData;
@@ -115,7 +115,10 @@ Result<Profile> ReadProfile(const std::string& path, const ImportOptions& option
     return DecodeAny(file.bytes(), path);
   }
   TRY_ASSIGN(const std::unique_ptr<EventSource> source, OpenRecording(path, options.binary));
-  Symbolizer symbolizer(options.symbolizer);
+  SymbolizerOptions symbols = options.symbolizer;
+  const std::string kernel_copy = JoinPath(path, "kcore_dir");
+  if (symbols.kernel_copy.empty() && PathExists(kernel_copy)) symbols.kernel_copy = kernel_copy;
+  Symbolizer symbolizer(symbols);
   return ImportRecording(*source, symbolizer, options.pipeline, options.progress);
 }
 

@@ -25,6 +25,10 @@ using internal::TableCache;
 
 namespace {
 
+bool IsKernelCode(const CodeObject& object) {
+  return object.kind == CodeObject::Kind::kKernel || object.kind == CodeObject::Kind::kKernelModule;
+}
+
 const char* FromEnvironment(const char* name) {
   const char* value = std::getenv(name);
   return value != nullptr && *value != '\0' ? value : nullptr;
@@ -97,6 +101,7 @@ class Symbolizer::Impl {
   void Prefetch(std::span<const Request> requests);
   const LocatedObject& Located(const CodeObject& object, const LoadHints& hints);
   void UseKernel(const CodeObject& kernel);
+  std::shared_ptr<const KernelState> Kernel();
   void SetJit(int32_t pid, std::optional<PerfMap> map, std::optional<JitDump> dump);
   std::shared_ptr<const JitDump> JitDumpOf(int32_t pid) const;
   const LoadedSymbols* ByBuildId(const BuildId& build_id) const;
@@ -130,7 +135,6 @@ class Symbolizer::Impl {
   // Whether these two have what they need.
   bool KernelIsLoaded();
   bool JitIsLoaded(int32_t pid) const;
-  std::shared_ptr<const KernelState> Kernel();
   std::shared_ptr<const JitState> Jit(int32_t pid);
 
   const SymbolizerOptions options_;
@@ -201,6 +205,16 @@ LocatedObject Symbolizer::Impl::LocateNow(const CodeObject& object, const LoadHi
     located.name = object.path;
     located.object = internal::OwnVdso();
     return located;
+  }
+  if (IsKernelCode(object) && !options_.kernel_copy.empty()) {
+    LocatedObject located;
+    located.name = object.path;
+    const std::string path = JoinPath(options_.kernel_copy, "kcore");
+    if (auto file = ElfFile::Open(path)) {
+      located.object.file = *std::move(file);
+      located.object.path = path;
+      return located;
+    }
   }
   if (object.kind == CodeObject::Kind::kKernel) {
     CodeObject file = object;
@@ -395,6 +409,7 @@ std::shared_ptr<const KernelState> Symbolizer::Impl::Kernel() {
   choice.live = options_.live;
   choice.proc_root = options_.proc_root;
   choice.sys_root = options_.sys_root;
+  choice.copy = options_.kernel_copy;
   std::optional<CodeObject> recorded;
   {
     const std::shared_lock state_lock(mutex_);
@@ -514,8 +529,7 @@ void Symbolizer::Prefetch(std::span<const Request> requests) { impl_->Prefetch(r
 std::shared_ptr<const ElfFile> Symbolizer::OpenObject(const CodeObject& object,
                                                       const LoadHints& hints, std::string* reason) {
   const bool has_file = object.kind == CodeObject::Kind::kFile ||
-                        object.kind == CodeObject::Kind::kVdso ||
-                        object.kind == CodeObject::Kind::kKernel;
+                        object.kind == CodeObject::Kind::kVdso || IsKernelCode(object);
   if (!has_file) {
     if (reason != nullptr) *reason = "the object has no file";
     return nullptr;
@@ -534,6 +548,13 @@ std::shared_ptr<const ElfFile> Symbolizer::OpenDebugFile(const CodeObject& objec
     if (located.debug.file != nullptr) return located.debug.file;
   }
   return OpenObject(object, hints, reason);
+}
+
+std::optional<CodeFunction> Symbolizer::FindKernelFunction(VirtAddr address) const {
+  const std::shared_ptr<const KernelState> kernel = impl_->Kernel();
+  KernelSymbols::Symbol symbol;
+  if (!kernel->Find(address, &symbol)) return std::nullopt;
+  return CodeFunction{symbol.start, symbol.end};
 }
 
 std::optional<FileVaddr> Symbolizer::ToVaddr(const ObjectSymbols& symbols,

@@ -28,6 +28,7 @@
 #include "model/address.h"
 #include "model/address_space.h"
 #include "model/build_id.h"
+#include "model/code_image.h"
 #include "model/code_lines.h"
 #include "model/symbol.h"
 #include "symbolize/frame_numbers.h"
@@ -48,6 +49,8 @@ struct SymbolizerOptions {
   // Directories to look in first: by build id, by recorded path below them, by base name.
   std::vector<std::string> binary_paths;
   std::vector<std::string> debuginfod_urls;  // empty: debuginfod is never asked
+  // What `perf record --kcore` left of the recorded kernel: a directory with kcore and kallsyms. Empty: nothing.
+  std::string kernel_copy;
   // Where tables are kept; empty: DefaultSymbolCacheDirectory(). "-": no cache, tables live in
   // memory only.
   std::string cache_directory;
@@ -169,6 +172,9 @@ class Symbolizer : public LineResolver {
   // The kernel of a recording: its build id, and where it was loaded. Call before loading modules and BPF programs,
   // whose names come from the same list; loading a kKernel object does it too. Only the first call counts.
   void UseKernel(const CodeObject& kernel);
+  // The function of the kernel, or of a module, that holds a run-time address, by kallsyms. Nothing if none does or the
+  // kernel's symbols are not at hand.
+  std::optional<CodeFunction> FindKernelFunction(VirtAddr address) const;
   // For archives and for recordings with MMAP records of jit-PID.dump: before loading that process's anonymous code.
   // Bytes are copied. An error is one sentence; nothing is changed then.
   Status AddJitDump(int32_t pid, Bytes bytes);

@@ -81,6 +81,8 @@ void FunctionTable::AddPltEntries(const ElfFile& file) {
   }
 }
 
+FunctionTable::FunctionTable(std::vector<Function> functions) : functions_(std::move(functions)) {}
+
 const FunctionTable::Function* FunctionTable::Find(FileVaddr address) const {
   const auto after = std::ranges::upper_bound(functions_, address, {}, &Function::start);
   if (after == functions_.begin()) return nullptr;
@@ -276,6 +278,29 @@ const CodeImages::LoadedObject& CodeImages::Load(const CodeObject& object) {
   return loaded;
 }
 
+// The functions of [begin, end), by kallsyms.
+std::shared_ptr<const FunctionTable> CodeImages::KernelFunctions(VirtAddr begin, VirtAddr end) {
+  std::vector<FunctionTable::Function> functions;
+  for (VirtAddr at = begin; at < end;) {
+    const std::optional<CodeFunction> function = symbolizer_.FindKernelFunction(at);
+    if (!function || function->end <= at) break;
+    const FileVaddr start{function->start.value};
+    functions.push_back({.start = start, .end = {function->end.value}, .whole = start});
+    at = function->end;
+  }
+  return std::make_shared<FunctionTable>(std::move(functions));
+}
+
+// How far the kernel was moved when it was booted (KASLR): the record says where one of its symbols was.
+uint64_t CodeImages::KernelMovedBy(const CodeMapping& mapping, const ElfFile& vmlinux) {
+  const std::string_view reference = KernelReferenceSymbol(mapping.object->path);
+  uint64_t moved = 0;
+  vmlinux.ForEachSymbol(".symtab", [&](const ElfSymbol& symbol) {
+    if (symbol.name == reference) moved = mapping.file_offset.value - symbol.value.value;
+  });
+  return moved;
+}
+
 void CodeImages::AddKernel(Image* image) {
   for (const CodeMapping& mapping : kernel_) {
     Image::Piece piece;
@@ -283,22 +308,27 @@ void CodeImages::AddKernel(Image* image) {
     piece.end = mapping.end;
     piece.object = mapping.object;
     image->Add(piece, 0);
-    if (mapping.object->kind != CodeObject::Kind::kKernel) continue;
     const LoadedObject& object = Load(*mapping.object);
     if (object.file == nullptr) continue;
-    // The record says where a symbol of the kernel was; the file, where it is before address-space randomization.
-    const std::string_view reference = KernelReferenceSymbol(mapping.object->path);
-    uint64_t moved = 0;
-    object.file->ForEachSymbol(".symtab", [&](const ElfSymbol& symbol) {
-      if (symbol.name == reference) moved = mapping.file_offset.value - symbol.value.value;
-    });
+    // A copy of the kernel's memory, modules included, or the file it was booted from.
+    const bool is_copy = object.file->type() == ET_CORE;
+    if (!is_copy && mapping.object->kind != CodeObject::Kind::kKernel) continue;
+    const uint64_t moved = is_copy ? 0 : KernelMovedBy(mapping, *object.file);
     const Bytes bytes = object.file->bytes();
     for (const ElfSegment& segment : object.file->segments()) {
-      const uint64_t offset = std::min<uint64_t>(segment.offset.value, bytes.size());
-      const uint64_t size = std::min<uint64_t>(segment.file_bytes, bytes.size() - offset);
-      const VirtAddr start{segment.vaddr.value + moved};
-      if (segment.type != PT_LOAD || (segment.flags & PF_X) == 0) continue;
+      if (segment.type != PT_LOAD || (!is_copy && (segment.flags & PF_X) == 0)) continue;
+      uint64_t offset = std::min<uint64_t>(segment.offset.value, bytes.size());
+      uint64_t size = std::min<uint64_t>(segment.file_bytes, bytes.size() - offset);
+      VirtAddr start{segment.vaddr.value + moved};
       if (size > UINT64_MAX - start.value) continue;
+      if (is_copy) {
+        const VirtAddr begin = std::max(start, mapping.start);
+        const VirtAddr end = std::min(start + size, mapping.end);
+        if (begin >= end) continue;
+        offset += begin - start;
+        size = end - begin;
+        start = begin;
+      }
       piece.start = start;
       piece.end = start + size;
       piece.region = {
@@ -306,7 +336,7 @@ void CodeImages::AddKernel(Image* image) {
           .bytes = bytes.subspan(static_cast<size_t>(offset), static_cast<size_t>(size)),
           .file_offset = offset,
           .content = uint64_t{mapping.object->index} + 1};
-      piece.functions = object.functions;
+      piece.functions = is_copy ? KernelFunctions(piece.start, piece.end) : object.functions;
       piece.to_file_vaddr = 0 - moved;
       piece.file = object.file;
       image->Add(piece, 0);

@@ -5,7 +5,8 @@
 //   mmap libfoo     time 5 ──┼─▶ epoch 0: [a][libfoo]        code that was not there before needs no new epoch
 //   mmap libbar     time 9 ──┘   epoch 1: [a][libbar]        (where libfoo was) code that replaces other code does
 //
-// The kernel's code, where it is traced, is part of every image, as its file (vmlinux) has it, moved to where it was loaded.
+// The kernel's code, where it is traced, is part of every image: from a copy that was made when it was recorded (kcore), or
+// as its file has it (vmlinux), moved to where it was loaded.
 // Not thread-safe; the images are (CodeImage).
 #pragma once
 
@@ -40,6 +41,8 @@ class FunctionTable {
   FunctionTable() = default;
   // Either may be null.
   FunctionTable(const ElfFile* object, const ElfFile* debug);
+  // Sorted, not overlapping.
+  explicit FunctionTable(std::vector<Function> functions);
   // Null where no function holds the address.
   const Function* Find(FileVaddr address) const;
   size_t size() const { return functions_.size(); }
@@ -71,7 +74,7 @@ class CodeImages {
   void OnMmap(const Process& process, const CodeMapping& mapping, uint64_t time_ns);
   // `child` has just got what `parent` has.
   void OnFork(const Process& parent, const Process& child);
-  // The kernel was traced, too. Its modules' code is in no file that could be used: they are relocated when loaded.
+  // The kernel was traced, too. Its modules' code is only in copies: modules are relocated when they are loaded.
   void SetKernel(const AddressSpace& kernel) { kernel_ = kernel.mappings(); }
   // Code that a JIT compiler wrote down; times in ns of the recording's clock.
   void AddJitCode(int32_t pid, const JitDump& dump);
@@ -111,6 +114,8 @@ class CodeImages {
   const LoadedObject& Load(const CodeObject& object);
   std::unique_ptr<Image> MakeImage(int32_t pid, const History& history);
   void AddKernel(Image* image);
+  std::shared_ptr<const FunctionTable> KernelFunctions(VirtAddr begin, VirtAddr end);
+  static uint64_t KernelMovedBy(const CodeMapping& mapping, const ElfFile& vmlinux);
 
   Symbolizer& symbolizer_;
   const ObjectHints& hints_;

@@ -119,7 +119,10 @@ KernelState LoadKernel(const KernelChoice& choice, const ObjectLocator& locator,
                          : choice.live ? running
                                        : BuildId();
   const bool is_running = choice.live || (!wanted.empty() && wanted == running);
-  if (is_running) {
+  const std::string own_list = choice.copy.empty() ? "" : JoinPath(choice.copy, "kallsyms");
+  if (!wanted.empty() && !own_list.empty() && PathExists(own_list)) {
+    TakeSymbols(cache.OfCopy(wanted, own_list), choice, &state);
+  } else if (is_running) {
     TakeSymbols(cache.OfRunningKernel(running, choice.proc_root, choice.sys_root), choice, &state);
     if (state.symbols && !state.symbols->whole()) {
       state.now = std::make_unique<const KernelNow>(choice.proc_root);

@@ -54,6 +54,7 @@ struct KernelChoice {
   const CodeObject* kernel = nullptr;
   std::string proc_root = "/proc";
   std::string sys_root = "/sys";
+  std::string copy;  // a directory with the recorded kernel's own kallsyms; empty: none
 };
 
 // Finds the symbols of the right kernel: never those of another build.
