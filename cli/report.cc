@@ -1,5 +1,6 @@
 #include <CLI/CLI.hpp>
 #include <memory>
+#include <optional>
 
 #include "base/str_format.h"
 #include "cli/common_options.h"
@@ -83,7 +84,7 @@ Status PrintMemory(const ReportOptions& options, const Profile& profile,
 }
 
 Status PrintBranches(const ReportOptions& options, const Profile& profile,
-                     const EntityTable& entities, const RenderOptions& render) {
+                     const RenderOptions& render) {
   if (profile.summary.branches.empty()) {
     return Error{
         ErrorCode::kInvalidInput,
@@ -91,9 +92,13 @@ Status PrintBranches(const ReportOptions& options, const Profile& profile,
         "(perf record -b)"};
   }
   const size_t rows_default = options.json ? SIZE_MAX : kBranchRowsText;
-  TRY_ASSIGN(const LocationFilter filter, LocationFilter::Make(profile, entities, options.filter));
+  std::optional<LocationFilter> filter;
+  if (!options.filter.focus.empty() || !options.filter.ignore.empty()) {
+    TRY_ASSIGN(filter, LocationFilter::Make(profile, EntityTable(profile), options.filter));
+  }
   const BranchReport report =
-      MakeBranchReport(profile, options.limit > 0 ? options.limit : rows_default, &filter);
+      MakeBranchReport(profile, options.limit > 0 ? options.limit : rows_default,
+                       filter.has_value() ? &*filter : nullptr);
   return WriteStandardOutput(options.json ? RenderBranchesJson(profile, report)
                                           : RenderBranchesText(profile, report, render));
 }
@@ -126,20 +131,19 @@ Status Report(const ReportOptions& options) {
   TRY_ASSIGN(const Profile profile, ReadProfiles(options.inputs, import));
   RenderOptions render{.colour = UseColour(), .width = TerminalWidth()};
   TRY_ASSIGN(render.sample_type, profile.SampleTypeIndex(options.common.sample_type));
-  const EntityTable entities(profile);
   if (options.view == "top") {
-    TRY(PrintTop(options, profile, entities, render));
+    TRY(PrintTop(options, profile, EntityTable(profile), render));
   } else if (options.view == "memory") {
-    TRY(PrintMemory(options, profile, entities, render));
+    TRY(PrintMemory(options, profile, EntityTable(profile), render));
   } else if (options.view == "branches") {
-    TRY(PrintBranches(options, profile, entities, render));
+    TRY(PrintBranches(options, profile, render));
   } else if (options.view == "flow" || options.view == "functions") {
     TRY(PrintFlow(options, profile, render));
   } else if (options.view == "quality") {
     TRY(WriteStandardOutput(options.json ? RenderQualityJson(profile)
                                          : RenderQualityText(profile, render)));
   } else {
-    TRY(PrintTree(options, profile, entities, render));
+    TRY(PrintTree(options, profile, EntityTable(profile), render));
   }
   PrintLosses(profile.losses);
   return OkStatus();

@@ -8,15 +8,14 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/json_writer.h"
 #include "base/str_format.h"
 #include "export/internal/frame_names.h"
-#include "export/internal/json_writer.h"
 
 namespace ptarmigan {
 namespace {
 
 using internal::FrameNames;
-using internal::JsonWriter;
 using internal::NamedFrame;
 
 constexpr int64_t kFormatVersion = 48;

@@ -4,16 +4,15 @@
 #include <map>
 #include <vector>
 
+#include "base/json_writer.h"
 #include "base/str_format.h"
 #include "export/internal/call_tree.h"
-#include "export/internal/json_writer.h"
 #include "model/profile_builder.h"
 
 namespace ptarmigan {
 namespace {
 
 using internal::CallTree;
-using internal::JsonWriter;
 
 constexpr std::string_view kPlaceholder = "/*PTARMIGAN_PROFILE*/";
 constexpr int64_t kShapeVersion = 1;

@@ -7,14 +7,13 @@
 #include <utility>
 #include <vector>
 
+#include "base/json_writer.h"
 #include "export/internal/frame_names.h"
-#include "export/internal/json_writer.h"
 
 namespace ptarmigan {
 namespace {
 
 using internal::FrameNames;
-using internal::JsonWriter;
 
 // Units that speedscope formats; everything else is a plain number there.
 std::string_view UnitName(std::string_view unit) {

@@ -1,7 +1,7 @@
 // BranchSummaryBuilder: adds up branches, runs between them and their cycles into a BranchSummary. Used where records
 // are aggregated (pipeline) and where profiles are merged.
 //
-// Memory grows with what is distinct. Not thread-safe.
+// Memory grows with what is distinct (up to twice as much, and what 65,536 values take). Not thread-safe.
 #pragma once
 
 #include <cstddef>

@@ -1,8 +1,8 @@
 #include <string>
-#include <utility>
 
+#include "base/check.h"
+#include "base/json_writer.h"
 #include "base/str_format.h"
-#include "query/internal/json_parts.h"
 #include "query/internal/text_parts.h"
 #include "query/render.h"
 
@@ -10,7 +10,6 @@ namespace ptarmigan {
 namespace {
 
 using internal::BaseName;
-using internal::Json;
 using internal::kBold;
 using internal::Shorten;
 using internal::Styled;
@@ -18,48 +17,54 @@ using internal::WithThousands;
 
 std::string Hex(uint64_t address) { return StrFormat("0x{:x}", address); }
 
-Json PlaceJson(const CodePlace& place) {
-  Json json;
-  json["object"] = place.object;
-  json["build_id"] = place.build_id;
-  json["address"] = place.is_known ? Hex(place.address) : "";
-  json["function"] = place.function;
-  json["offset"] = place.offset ? Json(*place.offset) : Json();
-  return json;
+void WriteOffset(const CodePlace& place, JsonWriter* json) {
+  json->Field("function", place.function).Key("offset");
+  place.offset ? json->Uint(*place.offset) : json->Null();
 }
 
-Json EdgeJson(const EdgeRow& row) {
-  Json json;
-  json["from"] = PlaceJson(row.from);
-  json["to"] = PlaceJson(row.to);
-  json["count"] = row.edge.count;
-  json["mispredicted"] = row.edge.mispredicted;
-  json["predicted"] = row.edge.predicted;
-  json["unknown"] = row.edge.unknown();
-  json["cycles_sum"] = row.edge.cycles_sum;
-  json["mispredict_rate"] = {{"low", row.mispredict_rate.low}, {"high", row.mispredict_rate.high}};
-  return json;
+void WritePlace(std::string_view key, const CodePlace& place, JsonWriter* json) {
+  json->Key(key).BeginObject().Field("object", place.object).Field("build_id", place.build_id);
+  json->Field("address", place.is_known ? Hex(place.address) : "");
+  WriteOffset(place, json);
+  json->EndObject();
 }
 
-Json BlockJson(const BlockRow& row) {
-  Json json;
-  json["object"] = row.start.object;
-  json["build_id"] = row.start.build_id;
-  json["start"] = Hex(row.start.address);
-  json["end"] = Hex(row.end.address);
-  json["count"] = row.block.count;
+void WriteEdge(const EdgeRow& row, JsonWriter* json) {
+  json->BeginObject();
+  WritePlace("from", row.from, json);
+  WritePlace("to", row.to, json);
+  json->Key("count").Uint(row.edge.count);
+  json->Key("mispredicted").Uint(row.edge.mispredicted);
+  json->Key("predicted").Uint(row.edge.predicted);
+  json->Key("unknown").Uint(row.edge.unknown());
+  json->Key("cycles_sum").Uint(row.edge.cycles_sum);
+  json->Key("mispredict_rate").BeginObject();
+  json->Key("low").Double(row.mispredict_rate.low);
+  json->Key("high").Double(row.mispredict_rate.high);
+  json->EndObject().EndObject();
+}
+
+void WriteBlock(const BlockRow& row, JsonWriter* json) {
+  json->BeginObject();
+  json->Field("object", row.start.object).Field("build_id", row.start.build_id);
+  json->Field("start", Hex(row.start.address)).Field("end", Hex(row.end.address));
+  json->Key("count").Uint(row.block.count);
+  json->Key("cycles").BeginObject();
   const bool has_cycles = row.cycles.executions > 0;
-  json["cycles"] = {{"min", has_cycles ? Json(row.cycles.min) : Json()},
-                    {"median", has_cycles ? Json(row.cycles.median) : Json()},
-                    {"max", has_cycles ? Json(row.cycles.max) : Json()},
-                    {"executions", row.cycles.executions},
-                    {"saturated", row.cycles.saturated}};
-  json["instructions"] = row.block.instructions > 0 ? Json(row.block.instructions) : Json();
-  json["instructions_per_cycle"] =
-      row.instructions_per_cycle ? Json(*row.instructions_per_cycle) : Json();
-  json["function"] = row.start.function;
-  json["offset"] = row.start.offset ? Json(*row.start.offset) : Json();
-  return json;
+  json->Key("min");
+  has_cycles ? json->Uint(row.cycles.min) : json->Null();
+  json->Key("median");
+  has_cycles ? json->Double(row.cycles.median) : json->Null();
+  json->Key("max");
+  has_cycles ? json->Uint(row.cycles.max) : json->Null();
+  json->Key("executions").Uint(row.cycles.executions);
+  json->Key("saturated").Uint(row.cycles.saturated);
+  json->EndObject().Key("instructions");
+  row.block.instructions > 0 ? json->Uint(row.block.instructions) : json->Null();
+  json->Key("instructions_per_cycle");
+  row.instructions_per_cycle ? json->Double(*row.instructions_per_cycle) : json->Null();
+  WriteOffset(row.start, json);
+  json->EndObject();
 }
 
 std::string PlaceText(const CodePlace& place) {
@@ -135,20 +140,27 @@ std::string RenderBranchesText(const Profile& profile, const BranchReport& repor
 }
 
 std::string RenderBranchesJson(const Profile& profile, const BranchReport& report) {
-  Json json;
-  json["events"] = internal::EventsJson(profile);
-  Json edges = Json::array();
-  for (const EdgeRow& row : report.edges) edges.push_back(EdgeJson(row));
-  Json blocks = Json::array();
-  for (const BlockRow& row : report.blocks) blocks.push_back(BlockJson(row));
-  json["edges"] = std::move(edges);
-  json["edges_cut"] = report.edges_cut;
-  json["blocks"] = std::move(blocks);
-  json["blocks_cut"] = report.blocks_cut;
-  json["branches"] = report.branches;
-  json["ranges_rejected"] = profile.summary.branches.ranges_rejected;
-  json["wrong_path"] = profile.summary.branches.wrong_path;
-  return internal::DumpJson(json);
+  std::string text;
+  StringSink sink(&text);
+  // (A row is a line; a tree in memory of what can be a million rows takes longer than all that made them.)
+  JsonWriter json(&sink, /*line_depth=*/2);
+  json.BeginObject().Key("events").BeginArray();
+  for (const EventTotal& event : profile.events) {
+    json.BeginObject().Field("name", event.name);
+    json.Key("samples").Uint(event.samples).Key("period_sum").Uint(event.period_sum).EndObject();
+  }
+  json.EndArray().Key("edges").BeginArray();
+  for (const EdgeRow& row : report.edges) WriteEdge(row, &json);
+  json.EndArray().Key("edges_cut").Uint(report.edges_cut);
+  json.Key("blocks").BeginArray();
+  for (const BlockRow& row : report.blocks) WriteBlock(row, &json);
+  json.EndArray().Key("blocks_cut").Uint(report.blocks_cut);
+  json.Key("branches").Uint(report.branches);
+  json.Key("ranges_rejected").Uint(profile.summary.branches.ranges_rejected);
+  json.Key("wrong_path").Uint(profile.summary.branches.wrong_path);
+  json.EndObject();
+  CHECK(json.Finish().has_value());
+  return text + "\n";
 }
 
 }  // namespace ptarmigan

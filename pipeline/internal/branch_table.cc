@@ -296,12 +296,12 @@ bool BranchTable::AddCycles(uint32_t trace, uint32_t cycles) {
   if (histogram == kNoNumber) {
     if (histograms_.size() >= kHistogramsMax) return AddLooseCycles(trace, cycles, 1);
     histogram = static_cast<uint32_t>(histograms_.size());
-    histograms_.push_back({});
+    histograms_.Append();
   }
-  uint32_t& executions = histograms_[histogram][cycles];
-  if (executions == UINT32_MAX) {
+  uint16_t& executions = histograms_[histogram][cycles];
+  if (executions == UINT16_MAX) {
     executions = 1;
-    return AddLooseCycles(trace, cycles, UINT32_MAX);
+    return AddLooseCycles(trace, cycles, UINT16_MAX);
   }
   ++executions;
   return true;
@@ -349,7 +349,7 @@ void BranchTable::GrowLooseCycles() {
 
 size_t BranchTable::MemoryBytes() const {
   return index_.size() * sizeof(Slot) + traces_.size() * (sizeof(Trace) + sizeof(Places)) +
-         histograms_.size() * sizeof(Histogram) + loose_.size() * sizeof(LooseCycles);
+         histograms_.MemoryBytes() + loose_.size() * sizeof(LooseCycles);
 }
 
 }  // namespace ptarmigan::internal

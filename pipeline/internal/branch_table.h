@@ -22,6 +22,7 @@
 #include <span>
 #include <vector>
 
+#include "base/large_chunks.h"
 #include "base/large_pages.h"
 #include "decode/branch_stack.h"
 #include "model/address_space.h"
@@ -97,7 +98,8 @@ class BranchTable {
   static constexpr size_t kBatchEdges = size_t{1} << 14;
   // Runs of fewer cycles are counted in histograms.
   static constexpr uint32_t kHistogramCycles = 64;
-  using Histogram = std::array<uint32_t, kHistogramCycles>;
+  // (Two lines of cache; what a counter cannot hold is counted one by one.)
+  using Histogram = std::array<uint16_t, kHistogramCycles>;
 
   // Where a trace is: the upper half of its hash and its number.
   struct Slot {
@@ -187,7 +189,7 @@ class BranchTable {
   std::array<uint64_t, 4> seeds_;
   LargeVector<Slot> index_;  // a power of two, at most half of it used
   LargeVector<Trace> traces_;
-  LargeVector<Histogram> histograms_;
+  LargeChunks<Histogram> histograms_;
   LargeVector<LooseCycles> loose_;  // as index_
   size_t loose_used_ = 0;
   std::vector<Key> keys_;  // of the part that is counted, as `hashes_` and `ids_`

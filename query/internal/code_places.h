@@ -1,8 +1,8 @@
 // CodePlaces: locations of a profile as the views of branches and flow name them.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
+#include <vector>
 
 #include "model/profile.h"
 #include "query/branches.h"
@@ -11,7 +11,13 @@ namespace ptarmigan::internal {
 
 class CodePlaces {
  public:
-  explicit CodePlaces(const Profile& profile) : profile_(profile) {}
+  explicit CodePlaces(const Profile& profile) : profile_(profile) {
+    if (profile.summary.branches.function_starts.empty()) return;
+    function_starts_.assign(profile.locations.size(), kNoStart);
+    for (const auto& [location, address] : profile.summary.branches.function_starts) {
+      if (location < function_starts_.size()) function_starts_[location] = address;
+    }
+  }
 
   CodePlace Of(uint32_t location_id) const {
     CodePlace place;
@@ -28,18 +34,17 @@ class CodePlaces {
     if (!lines.empty() && lines.back().function != kNoId) {
       place.function = profile_.Text(profile_.functions[lines.back().function].name);
     }
-    const auto& starts = profile_.summary.branches.function_starts;
-    const auto start =
-        std::ranges::lower_bound(starts, location_id, {}, &BranchSummary::FunctionStart::location);
-    if (start != starts.end() && start->location == location_id &&
-        start->address <= location.address) {
-      place.offset = location.address - start->address;
+    if (!function_starts_.empty() && function_starts_[location_id] <= location.address) {
+      place.offset = location.address - function_starts_[location_id];
     }
     return place;
   }
 
  private:
+  static constexpr uint64_t kNoStart = UINT64_MAX;
+
   const Profile& profile_;
+  std::vector<uint64_t> function_starts_;  // by location; kNoStart where it is not known
 };
 
 }  // namespace ptarmigan::internal

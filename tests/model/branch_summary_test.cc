@@ -49,6 +49,35 @@ TEST(BranchSummary, KeepsEveryBlocksCyclesApart) {
   EXPECT_EQ(FiguresOf(summary.Cycles(summary.blocks[1])).executions, 0U);
 }
 
+// More than are kept before equal ones are added up.
+TEST(BranchSummary, AddsUpWhatComesOverAndOver) {
+  constexpr uint32_t kTimes = (1U << 16) + (1U << 15) + 5;
+  BranchSummaryBuilder builder;
+  for (uint32_t i = 0; i < kTimes; ++i) {
+    builder.AddEdge({.from = 1, .to = 2 + i % 2, .count = 1, .predicted = 1});
+    builder.AddBlock({.start = 2, .end = 1, .count = 1, .instructions = i % 3});
+    builder.AddCycles({2, 1}, std::array{BranchSummary::CycleCount{7 + i % 2, 1}});
+    builder.AddTrace({.from = 1, .to = 2, .end = i % 2, .is_return = i == 7, .count = 1});
+  }
+  const BranchSummary summary = builder.Finish();
+  ASSERT_EQ(summary.edges.size(), 2U);
+  EXPECT_EQ(summary.edges[0].to, 2U);
+  EXPECT_EQ(summary.edges[0].count, kTimes / 2 + 1);
+  EXPECT_EQ(summary.edges[1].predicted, kTimes / 2);
+  ASSERT_EQ(summary.blocks.size(), 1U);
+  EXPECT_EQ(summary.blocks[0].count, kTimes);
+  EXPECT_EQ(summary.blocks[0].instructions, 2U);
+  const auto cycles = summary.Cycles(summary.blocks[0]);
+  ASSERT_EQ(cycles.size(), 2U);
+  EXPECT_EQ(cycles[0].cycles, 7U);
+  EXPECT_EQ(cycles[0].executions, kTimes / 2 + 1);
+  EXPECT_EQ(cycles[1].executions, kTimes / 2);
+  ASSERT_EQ(summary.traces.size(), 2U);
+  EXPECT_EQ(summary.traces[0].end, 0U);
+  EXPECT_FALSE(summary.traces[0].is_return);
+  EXPECT_TRUE(summary.traces[1].is_return);
+}
+
 TEST(BranchSummary, MedianOfAnOddNumberIsTheMiddleOne) {
   const std::vector<BranchSummary::CycleCount> cycles = {{1, 2}, {7, 2}, {8, 1}};
   EXPECT_EQ(FiguresOf(cycles).median, 7.0);

@@ -1,8 +1,12 @@
-#include "export/internal/json_writer.h"
+#include "base/json_writer.h"
 
+#include <charconv>
+#include <cmath>
+
+#include "base/check.h"
 #include "base/str_format.h"
 
-namespace ptarmigan::internal {
+namespace ptarmigan {
 namespace {
 
 constexpr size_t kFlushBytes = size_t{64} << 10;
@@ -31,6 +35,18 @@ size_t SequenceSize(std::string_view text) {
   return 0;
 }
 
+bool IsPlain(char c) {
+  const auto byte = static_cast<uint8_t>(c);
+  return byte >= 0x20 && byte < 0x7f && c != '"' && c != '\\' && c != '<';
+}
+
+// How many bytes at the front of `text` stand for themselves.
+size_t PlainSize(std::string_view text) {
+  size_t size = 0;
+  while (size < text.size() && IsPlain(text[size])) ++size;
+  return size;
+}
+
 }  // namespace
 
 JsonWriter& JsonWriter::Open(char bracket) {
@@ -55,6 +71,7 @@ void JsonWriter::Separate() {
   if (has_items_.empty()) return;
   if (has_items_.back()) out_ += ',';
   has_items_.back() = true;
+  if (has_items_.size() <= line_depth_) out_ += '\n';
   FlushIfLarge();
 }
 
@@ -67,6 +84,10 @@ void JsonWriter::FlushIfLarge() {
 void JsonWriter::Quote(std::string_view text) {
   out_ += '"';
   while (!text.empty()) {
+    const size_t plain = PlainSize(text);
+    out_.append(text.substr(0, plain));
+    text.remove_prefix(plain);
+    if (text.empty()) break;
     const size_t size = SequenceSize(text);
     if (size == 0) {
       out_ += kReplacement;
@@ -79,10 +100,8 @@ void JsonWriter::Quote(std::string_view text) {
     } else if (c == '"' || c == '\\') {
       out_ += '\\';
       out_ += c;
-    } else if (c == '<' || static_cast<uint8_t>(c) < 0x20 || c == 0x7f) {
-      out_ += StrFormat("\\u{:04x}", static_cast<unsigned>(c));
     } else {
-      out_ += c;
+      out_ += StrFormat("\\u{:04x}", static_cast<unsigned>(c));
     }
     text.remove_prefix(size);
   }
@@ -103,16 +122,22 @@ JsonWriter& JsonWriter::String(std::string_view text) {
   return *this;
 }
 
-JsonWriter& JsonWriter::Int(int64_t number) {
+template <typename Number>
+JsonWriter& JsonWriter::Digits(Number number) {
   Separate();
-  out_ += StrFormat("{}", number);
+  char digits[32];
+  const auto [end, error] = std::to_chars(std::begin(digits), std::end(digits), number);
+  CHECK(error == std::errc());
+  out_.append(digits, end);
   return *this;
 }
 
-JsonWriter& JsonWriter::Uint(uint64_t number) {
-  Separate();
-  out_ += StrFormat("{}", number);
-  return *this;
+JsonWriter& JsonWriter::Int(int64_t number) { return Digits(number); }
+
+JsonWriter& JsonWriter::Uint(uint64_t number) { return Digits(number); }
+
+JsonWriter& JsonWriter::Double(double number) {
+  return std::isfinite(number) ? Digits(number) : Null();
 }
 
 JsonWriter& JsonWriter::Milliseconds(int64_t nanoseconds) {
@@ -147,4 +172,4 @@ Status JsonWriter::Finish() {
   return std::move(status_);
 }
 
-}  // namespace ptarmigan::internal
+}  // namespace ptarmigan

@@ -1,11 +1,11 @@
-#include "export/internal/json_writer.h"
+#include "base/json_writer.h"
 
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 #include <string>
 
-namespace ptarmigan::internal {
+namespace ptarmigan {
 namespace {
 
 std::string Quoted(std::string_view text) {
@@ -33,6 +33,26 @@ TEST(JsonWriter, WritesNestedValuesWithCommasInTheRightPlaces) {
   json.BeginArray().EndArray().EndArray().Key("c").Uint(UINT64_MAX).Field("d", "x").EndObject();
   EXPECT_TRUE(json.Finish().has_value());
   EXPECT_EQ(out, R"({"a":1,"b":[-2,null,true,{},[]],"c":18446744073709551615,"d":"x"})");
+}
+
+TEST(JsonWriter, WritesNumbersThatAreReadBackAsTheyWere) {
+  std::string out;
+  StringSink sink(&out);
+  JsonWriter json(&sink);
+  json.BeginArray().Double(0.1).Double(3).Double(1e300).Double(1.0 / 0.0).Int(INT64_MIN).EndArray();
+  EXPECT_TRUE(json.Finish().has_value());
+  EXPECT_EQ(out, "[0.1,3,1e+300,null,-9223372036854775808]");
+}
+
+TEST(JsonWriter, BeginsOuterItemsOnLinesOfTheirOwn) {
+  std::string out;
+  StringSink sink(&out);
+  JsonWriter json(&sink, /*line_depth=*/2);
+  json.BeginObject().Field("a", 1).Key("rows").BeginArray();
+  for (int row = 0; row < 2; ++row) json.BeginObject().Field("x", row).Field("y", row).EndObject();
+  json.EndArray().EndObject();
+  EXPECT_TRUE(json.Finish().has_value());
+  EXPECT_EQ(out, "{\n\"a\":1,\n\"rows\":[\n{\"x\":0,\"y\":0},\n{\"x\":1,\"y\":1}]}");
 }
 
 TEST(JsonWriter, EscapesWhatWouldEndAStringOrAScript) {
@@ -92,4 +112,4 @@ TEST(JsonWriter, ReportsTheFirstErrorOfItsSink) {
 }
 
 }  // namespace
-}  // namespace ptarmigan::internal
+}  // namespace ptarmigan

@@ -5,19 +5,22 @@
 // object, and matching ends.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/byte_sink.h"
 #include "base/result.h"
-#include "export/sink.h"
 
-namespace ptarmigan::internal {
+namespace ptarmigan {
 
 class JsonWriter {
  public:
-  explicit JsonWriter(ByteSink* sink) : sink_(*sink) {}
+  // Items of brackets that are nested up to `line_depth` deep begin on a line of their own.
+  explicit JsonWriter(ByteSink* sink, size_t line_depth = 0)
+      : sink_(*sink), line_depth_(line_depth) {}
 
   JsonWriter& BeginObject() { return Open('{'); }
   JsonWriter& EndObject() { return Close('}'); }
@@ -27,6 +30,8 @@ class JsonWriter {
   JsonWriter& String(std::string_view text);
   JsonWriter& Int(int64_t number);
   JsonWriter& Uint(uint64_t number);
+  // The shortest decimal number that is read back as this one; null for what is none (JSON has no infinity).
+  JsonWriter& Double(double number);
   // Milliseconds of nanoseconds, exactly: 1500000 is 1.5.
   JsonWriter& Milliseconds(int64_t nanoseconds);
   JsonWriter& Bool(bool value);
@@ -46,11 +51,15 @@ class JsonWriter {
   void Quote(std::string_view text);
   void FlushIfLarge();
 
+  template <typename Number>
+  JsonWriter& Digits(Number number);
+
   ByteSink& sink_;
+  const size_t line_depth_;
   Status status_;
   std::string out_;
   std::vector<bool> has_items_;  // of each open bracket
   bool after_key_ = false;
 };
 
-}  // namespace ptarmigan::internal
+}  // namespace ptarmigan
