@@ -1,5 +1,8 @@
 #include "decode/branch_stack.h"
 
+#include <charconv>
+#include <string>
+
 namespace ptarmigan {
 namespace {
 
@@ -19,6 +22,29 @@ bool IsMadeFromCoresight(const RecordingDescription& description, const EventAtt
   return is_arm && (attr.branch_sample_type & (kBranchAny | kKindBits)) == 0;
 }
 
+// What the PMU of an event says under `name`; 0 where it says nothing.
+uint64_t CapabilityOf(const RecordingDescription& description, const EventAttr& attr,
+                      const std::string& name) {
+  // Where processors differ, generic events carry their PMU's type in the upper half (PERF_PMU_TYPE_SHIFT).
+  const bool is_generic = attr.type == kPerfTypeHardware || attr.type == kPerfTypeHwCache;
+  const uint32_t type = is_generic ? static_cast<uint32_t>(attr.config >> 32) : attr.type;
+  const auto pmu = description.pmu_names.find(type);
+  const auto value_of = [&](const std::string& pmu_name) -> uint64_t {
+    const auto caps = description.pmu_caps.find(pmu_name);
+    if (caps == description.pmu_caps.end()) return 0;
+    const auto found = caps->second.find(name);
+    if (found == caps->second.end()) return 0;
+    uint64_t value = 0;
+    const char* end = found->second.data() + found->second.size();
+    const auto [rest, error] = std::from_chars(found->second.data(), end, value);
+    return error == std::errc() && rest == end ? value : 0;
+  };
+  if (pmu != description.pmu_names.end() && description.pmu_caps.contains(pmu->second)) {
+    return value_of(pmu->second);
+  }
+  return value_of("cpu");
+}
+
 }  // namespace
 
 BranchStackFormat BranchStackFormatOf(const RecordingDescription& description,
@@ -34,7 +60,24 @@ BranchStackFormat BranchStackFormatOf(const RecordingDescription& description,
       format.mode == BranchStackMode::kFlow && any && (chosen & kTransactionBits) == 0;
   format.has_outcome = (chosen & kBranchNoFlags) == 0 && !IsMadeFromCoresight(description, attr);
   format.has_cycles = (chosen & kBranchNoCycles) == 0;
+  constexpr uint64_t kEntriesMax = 1U << 16;
+  const uint64_t entries = CapabilityOf(description, attr, "branches");
+  if (entries <= kEntriesMax) format.entries_max = static_cast<size_t>(entries);
+  if ((chosen & kBranchCounters) != 0) {
+    const uint64_t counters = CapabilityOf(description, attr, "branch_counter_nr");
+    const uint64_t bits = CapabilityOf(description, attr, "branch_counter_width");
+    if (counters > 0 && bits > 0 && counters <= 64 && bits < 64 && counters * bits <= 64) {
+      format.counters = static_cast<unsigned>(counters);
+      format.counter_bits = static_cast<unsigned>(bits);
+    }
+  }
   return format;
+}
+
+BranchCounter BranchCounterOf(uint64_t counters, const BranchStackFormat& format, unsigned index) {
+  const uint64_t most = (uint64_t{1} << format.counter_bits) - 1;
+  const uint64_t value = counters >> index * format.counter_bits & most;
+  return {.value = value, .is_saturated = value == most};
 }
 
 BranchEntryCounts AppendBranchStack(const CapturedSample& sample, const BranchStackFormat& format,

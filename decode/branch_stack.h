@@ -13,6 +13,7 @@
 // Absent is not zero: an outcome that is neither predicted nor mispredicted is unknown, 0 cycles are unknown.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -34,12 +35,26 @@ struct BranchStackFormat {
   bool every_branch = false;
   bool has_outcome = false;
   bool has_cycles = false;
+  // The most entries that the hardware holds; 0 where the recording does not say (PMU_CAPS: branches).
+  size_t entries_max = 0;
+  // Counts of other events beside each entry: so many of so many bits each (branch_counter_nr and _width); 0: none, or
+  // their layout is not recorded.
+  unsigned counters = 0;
+  unsigned counter_bits = 0;
 };
 
 BranchStackFormat BranchStackFormatOf(const RecordingDescription& description,
                                       const EventDescription& event);
 
 enum class BranchOutcome : uint8_t { kUnknown, kPredicted, kMispredicted };
+
+// Of an entry: how often the `index`-th event that counts beside branches happened since the branch before. The highest
+// number that fits stands for "at least so often".
+struct BranchCounter {
+  uint64_t value = 0;
+  bool is_saturated = false;
+};
+BranchCounter BranchCounterOf(uint64_t counters, const BranchStackFormat& format, unsigned index);
 
 // One branch that was taken. A side that is 0 was not recorded; never both.
 struct BranchEdge {

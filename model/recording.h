@@ -34,6 +34,8 @@ struct RecordingDescription {
   uint64_t memory_total_kib = 0;
   std::vector<std::string> command_line;
   std::map<uint32_t, std::string> pmu_names;  // dynamic PMU type -> name
+  // What the PMUs say that they can do (sysfs caps/), by PMU and name; "cpu" where there is one for all processors.
+  std::map<std::string, std::map<std::string, std::string>> pmu_caps;
   std::vector<BuildIdEvent> build_ids;
   bool build_ids_follow = false;            // pipe mode: they come as events, after the samples
   std::map<std::string, std::string> meta;  // simpleperf's META_INFO

@@ -34,6 +34,19 @@ std::string_view NextPart(std::string_view* rest, char separator) {
   return part;
 }
 
+// A list of names and values, as far as it is whole.
+std::map<std::string, std::string> ReadCaps(ByteCursor* cursor) {
+  std::map<std::string, std::string> caps;
+  const uint32_t count = cursor->U32();
+  for (uint32_t i = 0; i < count && i < kListEntriesMax; ++i) {
+    const std::string_view name = ReadString(cursor);
+    const std::string_view value = ReadString(cursor);
+    if (!cursor->ok()) break;
+    caps[std::string(name)] = value;
+  }
+  return caps;
+}
+
 }  // namespace
 
 void FeatureReader::CountDamage() {
@@ -83,6 +96,12 @@ void FeatureReader::ReadFeature(unsigned feature, Bytes bytes) {
       return;
     case kFeaturePmuMappings:
       ReadPmuMappings(bytes);
+      return;
+    case kFeatureCpuPmuCaps:
+      ReadCpuPmuCaps(bytes);
+      return;
+    case kFeaturePmuCaps:
+      ReadPmuCaps(bytes);
       return;
     case kFeatureGroupDesc:
       ReadGroups(bytes);
@@ -267,6 +286,26 @@ void FeatureReader::ReadPmuMappings(Bytes bytes) {
       return;
     }
     description_.pmu_names[type] = name;
+  }
+}
+
+void FeatureReader::ReadCpuPmuCaps(Bytes bytes) {
+  ByteCursor cursor(bytes, description_.byte_order);
+  description_.pmu_caps["cpu"].merge(ReadCaps(&cursor));
+  if (!cursor.ok()) CountDamage();
+}
+
+void FeatureReader::ReadPmuCaps(Bytes bytes) {
+  ByteCursor cursor(bytes, description_.byte_order);
+  const uint32_t count = cursor.U32();
+  for (uint32_t i = 0; i < count && i < kListEntriesMax; ++i) {
+    auto caps = ReadCaps(&cursor);
+    const std::string_view name = ReadString(&cursor);  // behind what it is the name of
+    if (!cursor.ok()) {
+      CountDamage();
+      return;
+    }
+    description_.pmu_caps[std::string(name)].merge(caps);
   }
 }
 

@@ -61,6 +61,8 @@ class FeatureReader {
   void ReadEventDescriptions(Bytes bytes);
   void ApplyDescription(size_t index);
   void ReadPmuMappings(Bytes bytes);
+  void ReadCpuPmuCaps(Bytes bytes);
+  void ReadPmuCaps(Bytes bytes);
   void ReadGroups(Bytes bytes);
   void ReadMetaInfo(Bytes bytes);
   void CountDamage();

@@ -4,19 +4,19 @@
 #include <bit>
 #include <utility>
 
+#include "decode/branch_stack.h"
+
 namespace ptarmigan::internal {
 namespace {
 
 // A call instruction and what may stand in front of it: the return address lies at most so far behind its start.
 constexpr uint64_t kCallBytesMax = 9;
-// Depths of the hardware are powers of two from here on: a full stack has lost its oldest entries.
+// Depths of the hardware are powers of two from here on.
 constexpr size_t kDepthMin = 4;
 
 bool IsReturnAddressOf(uint64_t call, uint64_t address) {
   return address > call && address - call <= kCallBytesMax;
 }
-
-bool MayBeFull(size_t entries) { return entries >= kDepthMin && std::has_single_bit(entries); }
 
 // Where the return addresses of user code begin in a chain: behind the marker and the interrupted address.
 size_t UserCallersIn(std::span<const uint64_t> chain) {
@@ -43,8 +43,16 @@ std::string_view LbrCheckName(LbrCheck check) {
       return "chain disagrees";
     case LbrCheck::kChainAbsent:
       return "chain absent";
+    case LbrCheck::kWalkAgrees:
+      return "walk agrees";
+    case LbrCheck::kWalkIsPrefix:
+      return "walk is prefix";
+    case LbrCheck::kWalkDisagrees:
+      return "walk disagrees";
     case LbrCheck::kJoined:
       return "joined with chain";
+    case LbrCheck::kJoinedWalk:
+      return "joined with walk";
     case LbrCheck::kStitched:
       return "stitched to sample before";
     case LbrCheck::kStitchAgrees:
@@ -58,51 +66,62 @@ std::string_view LbrCheckName(LbrCheck check) {
 }
 
 LbrStack::Found LbrStack::Find(const CapturedSample& sample, Process& process) {
-  const uint64_t user_ip = UserAddress(sample);
+  const Witness witness = FindWitness(sample, process);
+  const uint64_t user_ip = UserAddress(sample, witness);
   const std::span<const BranchRecord> entries = Entries(sample);
+  const LbrCheck links = CheckLinks(user_ip, entries, process);
+  Count(links);
+  const Alignment alignment = Align(witness, entries);
+  Count(alignment.result);
+  const std::span<const BranchRecord> older = Stitch(sample, entries);
+  const bool is_refuted = alignment.result == LbrCheck::kWalkDisagrees && witness.IsSure();
+  if (witness.walk != nullptr && (entries.empty() || is_refuted)) return FoundByWalk(*witness.walk);
+
   frames_.clear();
   if (user_ip != 0) frames_.push_back({user_ip, false});
   for (const BranchRecord& entry : entries) frames_.push_back({entry.from, false});
-
-  Found found{.frames = {}, .origin = StackOrigin::kLbr, .end = StackEnd::kComplete};
-  const LbrCheck links = CheckLinks(user_ip, entries, process);
-  Count(links);
-  if (links == LbrCheck::kBroken) found.origin = StackOrigin::kApproximate;
-
-  const Alignment alignment = AlignChain(sample, entries);
-  Count(alignment.result);
-  const bool fits =
-      alignment.result == LbrCheck::kChainAgrees || alignment.result == LbrCheck::kChainIsPrefix;
-  // Where the chain goes on below the entries.
-  size_t chain_at = alignment.chain_begin + entries.size() - alignment.skipped;
-  const std::span<const BranchRecord> older = Stitch(sample, entries);
-  if (!older.empty() && links != LbrCheck::kBroken) {
-    const bool reaches_below = fits && chain_at < sample.chain.size();
+  // (A function that goes on in another one breaks the link, but not the walk.)
+  const bool is_believed = links != LbrCheck::kBroken || (alignment.Fits() && witness.IsSure());
+  Found found{.frames = {},
+              .origin = is_believed ? StackOrigin::kLbr : StackOrigin::kApproximate,
+              .end = StackEnd::kComplete};
+  // Where the witness goes on below the entries.
+  size_t returns_at = entries.size() - alignment.skipped;
+  if (!older.empty() && is_believed) {
+    const bool reaches_below = alignment.Fits() && returns_at < returns_.size();
     const std::span<const uint64_t> below =
-        reaches_below ? std::span(sample.chain).subspan(chain_at) : std::span<const uint64_t>();
+        reaches_below ? std::span<const uint64_t>(returns_).subspan(returns_at)
+                      : std::span<const uint64_t>();
     if (BelievesStitch(older, below)) {
       Count(LbrCheck::kStitched);
       found.origin = StackOrigin::kApproximate;
       for (const BranchRecord& entry : older) frames_.push_back({entry.from, false});
-      chain_at += older.size();
+      returns_at += older.size();
     }
   }
   const bool is_outermost =
       !frames_.empty() && unwinder_.IsOutermost({frames_.back().address}, process);
-  bool is_joined = false;
-  if (!is_outermost && fits && links != LbrCheck::kBroken) {
-    is_joined = Join(sample, chain_at, process);
-  }
+  const bool is_joined =
+      !is_outermost && alignment.Fits() && is_believed && Join(returns_at, process);
   if (is_joined) {
-    Count(LbrCheck::kJoined);
-    found.origin = StackOrigin::kApproximate;
+    Count(witness.walk != nullptr ? LbrCheck::kJoinedWalk : LbrCheck::kJoined);
+    if (!witness.IsSure()) found.origin = StackOrigin::kApproximate;
   }
-  if (!frames_.empty() && !unwinder_.IsOutermost({frames_.back().address}, process)) {
-    found.end =
-        !is_joined && MayBeFull(entries.size()) ? StackEnd::kFrameLimit : StackEnd::kNoUnwindTable;
+  if (is_joined && witness.walk != nullptr) {
+    found.end = witness.walk->end;
+  } else if (!frames_.empty() && !unwinder_.IsOutermost({frames_.back().address}, process)) {
+    found.end = !is_joined && MayBeFull(sample, entries.size()) ? StackEnd::kFrameLimit
+                                                                : StackEnd::kNoUnwindTable;
   }
   found.frames = frames_;
   return found;
+}
+
+LbrStack::Found LbrStack::FoundByWalk(const UserUnwinder::Walk& walk) {
+  frames_.clear();
+  for (const WalkedFrame& frame : walk.frames)
+    frames_.push_back({frame.pc.value, frame.is_return_address});
+  return {.frames = frames_, .origin = walk.origin, .end = walk.end};
 }
 
 std::map<std::string, uint64_t> LbrStack::Checks() const {
@@ -117,7 +136,7 @@ std::span<const BranchRecord> LbrStack::Stitch(const CapturedSample& sample,
                                                std::span<const BranchRecord> entries) {
   Recent& recent = recent_[static_cast<uint32_t>(sample.identity.tid) % kRecentThreads];
   const size_t depth = entries.size();
-  const bool comparable = sample.branch_hw_index != UINT64_MAX && MayBeFull(depth) &&
+  const bool comparable = sample.branch_hw_index != UINT64_MAX && MayBeFull(sample, depth) &&
                           recent.tid == sample.identity.tid && recent.hw_index != UINT64_MAX;
   size_t kept = 0;  // entries of the last sample that are still in the buffer
   if (comparable) {
@@ -143,9 +162,45 @@ std::span<const BranchRecord> LbrStack::Stitch(const CapturedSample& sample,
   return std::span(recent.entries).subspan(depth);
 }
 
-// The interrupted user address is the sample's, or for a kernel sample the first user address of its chain.
-uint64_t LbrStack::UserAddress(const CapturedSample& sample) const {
+bool LbrStack::MayBeFull(const CapturedSample& sample, size_t entries) {
+  if (sample.event >= depths_.size()) {
+    for (size_t event = depths_.size(); event <= sample.event; ++event) {
+      depths_.push_back(
+          event < description_.events.size()
+              ? BranchStackFormatOf(description_, description_.events[event]).entries_max
+              : 0);
+    }
+  }
+  const size_t depth = depths_[sample.event];
+  if (depth > 0) return entries >= depth;
+  return entries >= kDepthMin && std::has_single_bit(entries);
+}
+
+LbrStack::Witness LbrStack::FindWitness(const CapturedSample& sample, Process& process) {
+  returns_.clear();
+  if (unwinder_.CanUnwind(sample)) {
+    walk_.emplace(unwinder_.Unwind(sample, process));
+    if (!walk_->frames.empty()) {
+      // Up to the first frame that was itself interrupted: no call stands behind it.
+      for (const WalkedFrame& frame : std::span(walk_->frames).subspan(1)) {
+        if (!frame.is_return_address) break;
+        returns_.push_back(frame.pc.value);
+      }
+      return {.walk = &*walk_};
+    }
+  }
+  const std::span<const uint64_t> chain(sample.chain);
+  for (const uint64_t address : chain.subspan(UserCallersIn(chain))) {
+    if (IsContextMarker(address)) break;
+    returns_.push_back(address);
+  }
+  return {};
+}
+
+// The interrupted user address is the sample's, or for a kernel sample that of the witness.
+uint64_t LbrStack::UserAddress(const CapturedSample& sample, const Witness& witness) const {
   if (sample.cpumode != CpuMode::kKernel) return sample.ip.value;
+  if (witness.walk != nullptr) return witness.walk->frames.front().pc.value;
   const auto marker = std::ranges::find(sample.chain, kContextUser);
   if (marker != sample.chain.end() && marker + 1 != sample.chain.end()) return *(marker + 1);
   return sample.branches.empty() ? 0 : sample.branches.front().to;
@@ -176,25 +231,28 @@ LbrCheck LbrStack::CheckLinks(uint64_t user_ip, std::span<const BranchRecord> en
   return all_known ? LbrCheck::kLinked : LbrCheck::kUnchecked;
 }
 
-LbrStack::Alignment LbrStack::AlignChain(const CapturedSample& sample,
-                                         std::span<const BranchRecord> entries) const {
-  const std::span<const uint64_t> chain(sample.chain);
+LbrStack::Alignment LbrStack::Align(const Witness& witness,
+                                    std::span<const BranchRecord> entries) const {
   Alignment alignment;
-  alignment.chain_begin = UserCallersIn(chain);
-  const std::span<const uint64_t> returns = chain.subspan(alignment.chain_begin);
-  if (returns.empty() || entries.empty()) return alignment;
-  alignment.result = LbrCheck::kChainDisagrees;
+  if (returns_.empty() || entries.empty()) return alignment;
+  const bool is_walk = witness.walk != nullptr;
+  alignment.result = is_walk ? LbrCheck::kWalkDisagrees : LbrCheck::kChainDisagrees;
   // A leaf function without a frame of its own hides its caller from the chain.
-  for (size_t skipped = 0; skipped < 2 && skipped < entries.size(); ++skipped) {
-    const size_t both = std::min(entries.size() - skipped, returns.size());
+  const size_t skipped_max = is_walk ? 0 : 1;
+  for (size_t skipped = 0; skipped <= skipped_max && skipped < entries.size(); ++skipped) {
+    const size_t both = std::min(entries.size() - skipped, returns_.size());
     bool fits = true;
     for (size_t i = 0; i < both && fits; ++i) {
-      fits = IsReturnAddressOf(entries[i + skipped].from, returns[i]);
+      fits = IsReturnAddressOf(entries[i + skipped].from, returns_[i]);
     }
     if (!fits) continue;
     alignment.skipped = skipped;
-    alignment.result = entries.size() == returns.size() + skipped ? LbrCheck::kChainAgrees
-                                                                  : LbrCheck::kChainIsPrefix;
+    const bool is_same = entries.size() == returns_.size() + skipped;
+    if (is_walk) {
+      alignment.result = is_same ? LbrCheck::kWalkAgrees : LbrCheck::kWalkIsPrefix;
+    } else {
+      alignment.result = is_same ? LbrCheck::kChainAgrees : LbrCheck::kChainIsPrefix;
+    }
     break;
   }
   return alignment;
@@ -217,13 +275,12 @@ bool LbrStack::BelievesStitch(std::span<const BranchRecord> older,
   return false;
 }
 
-// Adds the chain's callers from `chain_at` on, as long as they are code. False if there are none.
-bool LbrStack::Join(const CapturedSample& sample, size_t chain_at, Process& process) {
+// Adds the witness's callers from `returns_at` on, as long as they are code. False if there are none.
+bool LbrStack::Join(size_t returns_at, Process& process) {
   const size_t frames = frames_.size();
-  for (size_t i = chain_at; i < sample.chain.size() && frames_.size() < kStackFramesMax; ++i) {
-    const uint64_t address = sample.chain[i];
-    if (IsContextMarker(address) || !unwinder_.IsCode({address}, process)) break;
-    frames_.push_back({address, true});
+  for (size_t i = returns_at; i < returns_.size() && frames_.size() < kStackFramesMax; ++i) {
+    if (!unwinder_.IsCode({returns_[i]}, process)) break;
+    frames_.push_back({returns_[i], true});
   }
   return frames_.size() > frames;
 }

@@ -1,11 +1,14 @@
 // LbrStack: call stacks from branch records made in call-stack mode, checked. The hardware pushes at calls and pops at
 // returns; it does not notice longjmp, exceptions, signals, and switches of stacks, and forgets the oldest entry when it
-// is full. So an entry is believed as far as its neighbours and the frame-pointer chain beside it bear it out:
+// is full. So an entry is believed as far as its neighbours bear it out, and what stands beside it: the user stack walked by
+// its unwind tables, where the sample has registers and stack bytes, else the frame-pointer chain.
 //
 //   entry 0   from ●──▶ to ┐  the function of the interrupted address is the one that was called
 //   entry 1   from ●──▶ to ┘  the call at entry 0 stands in the function that entry 1 called
 //   ...
-//   entry n-1              the frame-pointer chain goes on below where the hardware's depth ended
+//   entry n-1              the walk or the chain goes on below where the hardware's depth ended
+//
+// A walk by unwind tables alone has read the stack itself: where it disagrees, it is believed and the entries are not.
 #pragma once
 
 #include <array>
@@ -20,6 +23,7 @@
 
 #include "model/address_space.h"
 #include "model/event.h"
+#include "model/recording.h"
 #include "model/stack.h"
 #include "pipeline/internal/user_unwinder.h"
 
@@ -34,9 +38,13 @@ enum class LbrCheck : uint8_t {
   kChainIsPrefix,   // the one is the beginning of the other
   kChainDisagrees,  // another caller stands in it
   kChainAbsent,
-  kJoined,    // callers below the last entry came from the chain
-  kStitched,  // callers below the last entry came from the thread's sample before
-  // What the frame-pointer chain, where it reaches below the last entry, says about the callers of the sample before:
+  kWalkAgrees,  // the walk of the user stack has the same callers
+  kWalkIsPrefix,
+  kWalkDisagrees,
+  kJoined,      // callers below the last entry came from the chain
+  kJoinedWalk,  // callers below the last entry came from the walk
+  kStitched,    // callers below the last entry came from the thread's sample before
+  // What chain or walk, where they reach below the last entry, say about the callers of the sample before:
   kStitchAgrees,
   kStitchDisagrees,  // they are left out
   kStitchingOff,     // left out because too many others disagree
@@ -51,11 +59,14 @@ struct LbrFrame {
 
 class LbrStack {
  public:
-  explicit LbrStack(UserUnwinder& unwinder) : unwinder_(unwinder) {}
+  // Both must outlive the object.
+  LbrStack(const RecordingDescription& description, UserUnwinder& unwinder)
+      : description_(description), unwinder_(unwinder) {}
 
   struct Found {
     std::span<const LbrFrame> frames;  // user mode, leaf first; valid until the next call
-    StackOrigin origin;  // kLbr, or kApproximate where entries or the join are in doubt
+    // kLbr, or kApproximate where entries or the join are in doubt, or the walk's where that was believed instead.
+    StackOrigin origin;
     StackEnd end;
   };
   Found Find(const CapturedSample& sample, Process& process);
@@ -69,11 +80,21 @@ class LbrStack {
   std::map<std::string, uint64_t> Checks() const;
 
  private:
-  // How the frame-pointer chain lies beside the entries: return address i + `skipped` is that of entry i.
+  // Who else knows the callers; their return addresses, innermost first, are in returns_.
+  struct Witness {
+    const UserUnwinder::Walk* walk =
+        nullptr;  // of the user stack; else it is the frame-pointer chain
+    // Nothing but unwind tables: no guess.
+    bool IsSure() const { return walk != nullptr && walk->origin == StackOrigin::kCfi; }
+  };
+  // How the witness lies beside the entries: return address i is that of entry i + `skipped`.
   struct Alignment {
-    size_t chain_begin = 0;  // first return address in the sample's chain
-    size_t skipped = 0;      // entries at the leaf end that the chain has not
+    size_t skipped = 0;  // entries at the leaf end that the chain has not
     LbrCheck result = LbrCheck::kChainAbsent;
+    bool Fits() const {
+      return result == LbrCheck::kChainAgrees || result == LbrCheck::kChainIsPrefix ||
+             result == LbrCheck::kWalkAgrees || result == LbrCheck::kWalkIsPrefix;
+    }
   };
   // Entries of one thread's last sample, with what was stitched to them.
   struct Recent {
@@ -89,17 +110,25 @@ class LbrStack {
   // buffer, where all others still stand in their slots. Empty where that is not proven. Remembers the sample.
   std::span<const BranchRecord> Stitch(const CapturedSample& sample,
                                        std::span<const BranchRecord> entries);
-  uint64_t UserAddress(const CapturedSample& sample) const;
+  Witness FindWitness(const CapturedSample& sample, Process& process);
+  uint64_t UserAddress(const CapturedSample& sample, const Witness& witness) const;
   std::span<const BranchRecord> Entries(const CapturedSample& sample) const;
   LbrCheck CheckLinks(uint64_t user_ip, std::span<const BranchRecord> entries, Process& process);
-  Alignment AlignChain(const CapturedSample& sample, std::span<const BranchRecord> entries) const;
-  bool Join(const CapturedSample& sample, size_t chain_at, Process& process);
+  Alignment Align(const Witness& witness, std::span<const BranchRecord> entries) const;
+  bool Join(size_t returns_at, Process& process);
+  Found FoundByWalk(const UserUnwinder::Walk& walk);
+  // Whether so many entries may be all that the hardware could hold: then the oldest have been lost.
+  bool MayBeFull(const CapturedSample& sample, size_t entries);
   // Whether the callers `older` of the sample before are to be believed; counts what speaks for and against them.
   bool BelievesStitch(std::span<const BranchRecord> older, std::span<const uint64_t> returns_below);
   uint64_t Counted(LbrCheck check) const { return checks_[static_cast<size_t>(check)]; }
   void Count(LbrCheck check) { ++checks_[static_cast<size_t>(check)]; }
 
+  const RecordingDescription& description_;
   UserUnwinder& unwinder_;
+  std::vector<size_t> depths_;  // by event: BranchStackFormat::entries_max
+  std::optional<UserUnwinder::Walk> walk_;
+  std::vector<uint64_t> returns_;
   std::vector<LbrFrame> frames_;
   std::array<Recent, kRecentThreads> recent_;
   std::array<uint64_t, kLbrChecks> checks_ = {};

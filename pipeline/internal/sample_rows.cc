@@ -56,6 +56,8 @@ void BranchRows::OnSample(const CapturedSample& sample) {
   const EventAttr& attr = description_.events[sample.event].attr;
   const bool has_flags = (attr.branch_sample_type & kBranchNoFlags) == 0;
   const bool has_cycles = (attr.branch_sample_type & kBranchNoCycles) == 0;
+  const BranchStackFormat format =
+      BranchStackFormatOf(description_, description_.events[sample.event]);
   for (size_t i = 0; i < sample.branches.size(); ++i) {
     const BranchRecord& branch = sample.branches[i];
     AppendIdentity(sample, &text_);
@@ -70,9 +72,23 @@ void BranchRows::OnSample(const CapturedSample& sample) {
     if (branch.spec != 0) Append("{}", +branch.spec);
     text_ += '\t';
     if (has_flags)
-      Append("{}\t{}\n", +branch.abort, +branch.in_transaction);
+      Append("{}\t{}\t", +branch.abort, +branch.in_transaction);
     else
-      text_ += "\t\n";
+      text_ += "\t\t";
+    if (i < sample.branch_counters.size()) AppendCounters(sample.branch_counters[i], format);
+    text_ += '\n';
+  }
+}
+
+// One after the other where the recording says how they lie, else as they are. "+": at least so many.
+void BranchRows::AppendCounters(uint64_t counters, const BranchStackFormat& format) {
+  if (format.counters == 0) {
+    Append("0x{:x}", counters);
+    return;
+  }
+  for (unsigned i = 0; i < format.counters; ++i) {
+    const BranchCounter counter = BranchCounterOf(counters, format, i);
+    Append("{}{}{}", i == 0 ? "" : ",", counter.value, counter.is_saturated ? "+" : "");
   }
 }
 

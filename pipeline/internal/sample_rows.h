@@ -1,8 +1,10 @@
 // Rows of plain samples and of branch stacks, for the `events` view.
 #pragma once
 
+#include <cstdint>
 #include <string_view>
 
+#include "decode/branch_stack.h"
 #include "model/recording.h"
 #include "pipeline/internal/event_rows.h"
 
@@ -27,11 +29,13 @@ class BranchRows : public EventRows {
   explicit BranchRows(const RecordingDescription& description) : description_(description) {}
   std::string_view Header() const override {
     return "cpu\tpid\ttid\ttime_ns\tip\tidx\tfrom\tto\tmispredicted\tpredicted\tcycles\ttype\tspec"
-           "\tabort\tin_tx";
+           "\tabort\tin_tx\tcounters";
   }
   void OnSample(const CapturedSample& sample) override;
 
  private:
+  void AppendCounters(uint64_t counters, const BranchStackFormat& format);
+
   const RecordingDescription& description_;
 };
 

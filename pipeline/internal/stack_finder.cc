@@ -39,12 +39,14 @@ StackFinder::Stack StackFinder::Find(const CapturedSample& sample, Process& proc
   stack_ = {};
   stack_.found_begin = static_cast<uint32_t>(found_end_);
   stack_.time_ns = sample.identity.has_time ? sample.identity.time_ns : Place::kAnyTime;
-  if (unwinder_.CanUnwind(sample)) {
+  if (!sample.branches.empty() && unwinder_.IsLbrCallStack(sample.event)) {
+    FindByBranches(sample, process);
+  } else if (unwinder_.CanUnwind(sample)) {
     FindByUnwinding(sample, process);
-  } else if (sample.has_chain && !(sample.has_branches && unwinder_.IsLbrCallStack(sample.event))) {
+  } else if (sample.has_chain) {
     FindByKernelChain(sample, process);
-  } else {
-    FindByChain(sample, process);
+  } else if (sample.has_ip && !AppendPlace(process, sample.cpumode, sample.ip.value, false)) {
+    stack_.end = StackEnd::kNoMapping;
   }
   stack_.found_count = static_cast<uint32_t>(Depth());
   return stack_;
@@ -78,12 +80,16 @@ void StackFinder::StartBatch() {
   next_waiting_ = 0;
 }
 
-void StackFinder::FindByUnwinding(const CapturedSample& sample, Process& process) {
+void StackFinder::AppendKernelPart(const CapturedSample& sample, Process& process) {
   if (sample.has_chain) {
     AppendChain(sample, process, /*kernel_only=*/true);
   } else if (sample.cpumode == CpuMode::kKernel) {
     AppendPlace(process, CpuMode::kKernel, sample.ip.value, /*is_caller=*/false);
   }
+}
+
+void StackFinder::FindByUnwinding(const CapturedSample& sample, Process& process) {
+  AppendKernelPart(sample, process);
   const UserUnwinder::Walk walk = unwinder_.Unwind(sample, process);
   for (const WalkedFrame& frame : walk.frames) {
     if (Depth() >= kStackFramesMax) break;
@@ -93,20 +99,15 @@ void StackFinder::FindByUnwinding(const CapturedSample& sample, Process& process
   stack_.end = walk.end;
 }
 
-// By branch records, or where there is nothing but an instruction pointer.
-void StackFinder::FindByChain(const CapturedSample& sample, Process& process) {
-  if (sample.has_branches && unwinder_.IsLbrCallStack(sample.event)) {
-    AppendChain(sample, process, /*kernel_only=*/true);
-    const LbrStack::Found found = lbr_.Find(sample, process);
-    for (const LbrFrame& frame : found.frames) {
-      if (Depth() >= kStackFramesMax) break;
-      AppendPlace(process, CpuMode::kUser, frame.address, frame.is_return_address);
-    }
-    stack_.origin = found.origin;
-    stack_.end = found.end;
-  } else if (sample.has_ip && !AppendPlace(process, sample.cpumode, sample.ip.value, false)) {
-    stack_.end = StackEnd::kNoMapping;
+void StackFinder::FindByBranches(const CapturedSample& sample, Process& process) {
+  AppendKernelPart(sample, process);
+  const LbrStack::Found found = lbr_.Find(sample, process);
+  for (const LbrFrame& frame : found.frames) {
+    if (Depth() >= kStackFramesMax) break;
+    AppendPlace(process, CpuMode::kUser, frame.address, frame.is_return_address);
   }
+  stack_.origin = found.origin;
+  stack_.end = found.end;
 }
 
 void StackFinder::FindByKernelChain(const CapturedSample& sample, Process& process) {

@@ -1,6 +1,6 @@
-// StackFinder: from a sample to its stack, as numbers of places: by walking the copied user stack, or by the kernel's own
-// call chain, or by branch records made in call-stack mode. Remembers what repeats soon, so that most frames of most
-// samples are not looked up at all.
+// StackFinder: from a sample to its stack, as numbers of places: by branch records made in call-stack mode (and what
+// stands beside them), or by walking the copied user stack, or by the kernel's own call chain. Remembers what repeats soon,
+// so that most frames of most samples are not looked up at all.
 //
 // Samples are worked on in batches. Looking up places and stacks is waiting for memory; so Find does what depends on the
 // moment of the sample and asks for the memory that Number will need, and Number comes when the batch is full.
@@ -56,7 +56,7 @@ class StackFinder {
         processes_(processes),
         unwinder_(unwinder),
         numbers_(numbers),
-        lbr_(unwinder) {}
+        lbr_(description, unwinder) {}
 
   Stack Find(const CapturedSample& sample, Process& process);
   // Appends the numbers of a stack that is not known, leaf first. Each of the batch once, in their order.
@@ -94,9 +94,10 @@ class StackFinder {
     uint32_t slot = kNone;
   };
 
+  void FindByBranches(const CapturedSample& sample, Process& process);
   void FindByUnwinding(const CapturedSample& sample, Process& process);
-  void FindByChain(const CapturedSample& sample, Process& process);
   void FindByKernelChain(const CapturedSample& sample, Process& process);
+  void AppendKernelPart(const CapturedSample& sample, Process& process);
   // Appends the places of the chain, or of its kernel part; returns how it ended.
   StackEnd AppendChain(const CapturedSample& sample, Process& process, bool kernel_only);
   // How many of the outermost return addresses are those of the thread's sample before: calls deep down leave the

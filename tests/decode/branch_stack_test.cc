@@ -106,5 +106,50 @@ TEST(BranchStack, CountsEveryEntryOnceWhateverItHolds) {
   }
 }
 
+// Where processors differ, each PMU has its own depth; a generic event names its PMU in the upper half of its config.
+TEST(BranchStack, KnowsTheHardwaresDepthFromThePmuOfTheEvent) {
+  RecordingDescription description;
+  EventDescription event;
+  event.attr.sample_type = kSampleBranchStack;
+  event.attr.type = kPerfTypeHardware;
+  const auto depth = [&] { return BranchStackFormatOf(description, event).entries_max; };
+  EXPECT_EQ(depth(), 0U);
+  description.pmu_caps["cpu"]["branches"] = "32";
+  EXPECT_EQ(depth(), 32U);
+  description.pmu_names = {{8, "cpu_core"}, {10, "cpu_atom"}};
+  description.pmu_caps["cpu_atom"]["branches"] = "16";
+  event.attr.config = uint64_t{10} << 32;
+  EXPECT_EQ(depth(), 16U);
+  event.attr.type = 10;
+  event.attr.config = 0x3c;
+  EXPECT_EQ(depth(), 16U);
+  for (const char* wrong : {"", "-1", "32x", "99999999999999999999999"}) {
+    description.pmu_caps["cpu_atom"]["branches"] = wrong;
+    EXPECT_EQ(depth(), 0U) << wrong;
+  }
+}
+
+TEST(BranchStack, KnowsCountersOnlyWhereTheirLayoutIsPossible) {
+  RecordingDescription description;
+  EventDescription event;
+  event.attr.sample_type = kSampleBranchStack;
+  const auto counters = [&](const char* number, const char* bits) {
+    description.pmu_caps["cpu"] = {{"branch_counter_nr", number}, {"branch_counter_width", bits}};
+    return BranchStackFormatOf(description, event).counters;
+  };
+  EXPECT_EQ(counters("4", "2"), 0U);  // not recorded
+  event.attr.branch_sample_type = kBranchAny | kBranchCounters;
+  EXPECT_EQ(counters("4", "2"), 4U);
+  EXPECT_EQ(counters("64", "1"), 64U);
+  EXPECT_EQ(counters("0", "2"), 0U);
+  EXPECT_EQ(counters("1", "64"), 0U);
+  EXPECT_EQ(counters("33", "2"), 0U);
+  const BranchStackFormat format{.counters = 4, .counter_bits = 2};
+  EXPECT_EQ(BranchCounterOf(0xe4, format, 2).value, 2U);
+  EXPECT_FALSE(BranchCounterOf(0xe4, format, 2).is_saturated);
+  EXPECT_EQ(BranchCounterOf(0xe4, format, 3).value, 3U);
+  EXPECT_TRUE(BranchCounterOf(0xe4, format, 3).is_saturated);
+}
+
 }  // namespace
 }  // namespace ptarmigan

@@ -265,6 +265,34 @@ TEST_P(FeatureSections, NamesTracepointsByTheTracingData) {
   EXPECT_EQ(description_.events[0].name, "sched:sched_switch");
 }
 
+TEST_P(FeatureSections, ReadsWhatPmusCanDo) {
+  Read(kFeatureCpuPmuCaps, Writer()
+                               .U32(2)
+                               .Text(String("branches"))
+                               .Text(String("32"))
+                               .Text(String("max_precise"))
+                               .Text(String("3")));
+  Read(kFeaturePmuCaps, Writer()
+                            .U32(2)
+                            .U32(1)
+                            .Text(String("zen4_ibs_extensions"))
+                            .Text(String("1"))
+                            .Text(String("ibs_op"))
+                            .U32(1)
+                            .Text(String("branches"))
+                            .Text(String("16"))
+                            .Text(String("cpu_atom")));
+  EXPECT_EQ(Damaged(), 0U);
+  EXPECT_EQ(description_.pmu_caps.size(), 3U);
+  EXPECT_THAT(description_.pmu_caps["cpu"],
+              ElementsAre(Pair("branches", "32"), Pair("max_precise", "3")));
+  EXPECT_THAT(description_.pmu_caps["ibs_op"], ElementsAre(Pair("zen4_ibs_extensions", "1")));
+  EXPECT_THAT(description_.pmu_caps["cpu_atom"], ElementsAre(Pair("branches", "16")));
+  Read(kFeaturePmuCaps, Writer().U32(1).U32(UINT32_MAX).Text(String("name")));
+  Read(kFeatureCpuPmuCaps, Writer().U32(UINT32_MAX));
+  EXPECT_EQ(Damaged(), 2U);
+}
+
 TEST_P(FeatureSections, CountsWhatIsCutOff) {
   const std::vector<unsigned> features = {
       kFeatureHostname,  kFeatureNrCpus,     kFeatureTotalMem,

@@ -52,12 +52,43 @@ TEST(EventTable, PrintsOneLinePerBranchNewestFirst) {
         {.from = 0x5, .to = 0x6}};
     sink.OnSample(sample);
   });
-  EXPECT_EQ(Table(source, EventKind::kAny),
-            "cpu\tpid\ttid\ttime_"
-            "ns\tip\tidx\tfrom\tto\tmispredicted\tpredicted\tcycles\ttype\tspec\tabort\tin_tx\n"
-            "1\t\t\t\t0x10\t0\t0x1\t0x2\t1\t0\t9\tCALL\t2\t0\t0\n"
-            "1\t\t\t\t0x10\t1\t0x3\t0x4\t0\t1\t\t\t\t0\t0\n"
-            "1\t\t\t\t0x10\t2\t0x5\t0x6\t\t\t\t\t\t0\t0\n");
+  EXPECT_EQ(
+      Table(source, EventKind::kAny),
+      "cpu\tpid\ttid\ttime_"
+      "ns\tip\tidx\tfrom\tto\tmispredicted\tpredicted\tcycles\ttype\tspec\tabort\tin_tx\tcounters\n"
+      "1\t\t\t\t0x10\t0\t0x1\t0x2\t1\t0\t9\tCALL\t2\t0\t0\t\n"
+      "1\t\t\t\t0x10\t1\t0x3\t0x4\t0\t1\t\t\t\t0\t0\t\n"
+      "1\t\t\t\t0x10\t2\t0x5\t0x6\t\t\t\t\t\t0\t0\t\n");
+}
+
+// Two counters of four bits: caps/branch_counter_nr and _width.
+TEST(EventTable, PrintsBranchCountersOneByOneWhereTheirLayoutIsRecorded) {
+  const auto counters_of = [](bool has_layout) {
+    ScriptedEventSource source;
+    source.AddEvent("cycles", kPerfTypeHardware, 0);
+    RecordingDescription& description = source.mutable_description();
+    description.events[0].attr.sample_type = kSampleBranchStack;
+    description.events[0].attr.branch_sample_type = kBranchAny | kBranchCounters;
+    if (has_layout) {
+      description.pmu_caps["cpu"] = {{"branch_counter_nr", "2"}, {"branch_counter_width", "4"}};
+    }
+    source.Play([](EventSink& sink) {
+      CapturedSample sample;
+      sample.branches = {{.from = 0x1, .to = 0x2}, {.from = 0x3, .to = 0x4}};
+      sample.branch_counters = {0xf3, 0x0e};
+      sink.OnSample(sample);
+    });
+    std::string cells;
+    const std::string table = Table(source, EventKind::kBranch);
+    for (size_t at = table.find('\n') + 1; at < table.size(); at = table.find('\n', at) + 1) {
+      const size_t end = table.find('\n', at);
+      const size_t begin = table.rfind('\t', end) + 1;
+      cells += table.substr(begin, end - begin) + " ";
+    }
+    return cells;
+  };
+  EXPECT_EQ(counters_of(true), "3,15+ 14,0 ");
+  EXPECT_EQ(counters_of(false), "0xf3 0xe ");
 }
 
 TEST(EventTable, StopsWhenTheOutputFails) {
