@@ -145,7 +145,7 @@ void PtClock::Mtc(uint8_t value) {
     // TMA has the clock's lower bits, MTC eight bits from `frequency` on: what both have tells the distance.
     const unsigned common = std::min(kTmaBits - frequency, 8U);
     const uint64_t mask = (uint64_t{1} << common) - 1;
-    const uint64_t then = tma_crystal_ >> frequency;
+    const uint64_t then = uint64_t{tma_crystal_} >> frequency;
     const uint64_t passed = (value - then) & mask;
     const uint64_t crystal = ((then + passed) << frequency);
     ticks =
