@@ -13,6 +13,7 @@
 #include <string_view>
 #include <utility>
 
+#include "bench/pt_workload.h"
 #include "tests/encoders/pt_perf_data.h"
 
 namespace ptarmigan {
@@ -21,7 +22,7 @@ namespace {
 struct Wish {
   std::string directory;
   size_t steps = 0;
-  uint64_t seed = 1;
+  uint64_t seed = kPtWorkloadSeed;
   PtPerfDataOptions::Mode mode = PtPerfDataOptions::Mode::kPerThread;
 };
 
@@ -51,17 +52,11 @@ void Write(const std::string& path, const std::string& content) {
 }
 
 void Record(const Wish& wish) {
-  const PtProgram program({.seed = wish.seed, .mix = PtMix::kOrdinary, .functions = 200});
-  const PtWalk walk(program, {.seed = wish.seed,
-                              .steps = wish.steps,
-                              .threads = 4,
-                              .cpus = 2,
-                              .turn_steps = 20000,
-                              .signals_apart = 50000,
-                              .interrupts_apart = 20000});
+  const PtProgram program(PtWorkloadProgram(wish.seed));
+  const PtWalk walk(program, PtWorkloadWalk(wish.seed, wish.steps));
   PtPerfDataOptions options;
   options.mode = wish.mode;
-  options.trace.cyc = true;
+  options.trace = PtWorkloadTrace();
   const PtPerfData recording = RecordPt(walk, options);
   Write(wish.directory + "/perf.data", recording.perf_data);
   for (const auto& [path, content] : recording.files) Write(wish.directory + path, content);

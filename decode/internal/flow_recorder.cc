@@ -236,8 +236,8 @@ uint32_t FlowRecorder::FindEdge(const Block& block) {
     HotBlock& source = blocks_[from];
     if (source.next[0] == 0) {
       source.next[0] = id;
-    } else if (source.next[1] == 0 && source.next[0] != id) {
-      source.next[1] = id;
+    } else {
+      source.next[1] = id;  // the latest: where a return led before it will lead again
     }
   }
   return id;

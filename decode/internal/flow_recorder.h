@@ -73,7 +73,7 @@ class FlowRecorder {
   void SetCode(const CodeImage* image, size_t epoch);
   // `segment` is cleared, but keeps its memory, and is filled until Finish.
   void Begin(FlowSegment* segment, FlowStrand::Start start);
-  void OnBlock(const Block& block) {
+  [[gnu::always_inline]] void OnBlock(const Block& block) {
     const uint32_t length = LengthAndMode(block);
     const HotBlock& from = blocks_[block_];
     uint32_t id = from.next[0];
@@ -81,8 +81,9 @@ class FlowRecorder {
     if (edge->start != block.start || edge->length != length) [[unlikely]] {
       id = from.next[1];
       edge = &edges_[id];
+      // A copy, so that the block itself may stay in registers.
       if (edge->start != block.start || edge->length != length) [[unlikely]]
-        id = FindEdge(block);
+        id = FindEdge(Block{block});
     }
     TakeEdge(id, block.start, block.instructions);
   }
@@ -144,7 +145,7 @@ class FlowRecorder {
   };
   struct HotBlock {
     uint64_t end = 0;           // behind the last instruction
-    uint32_t next[2] = {0, 0};  // the two edges that were found first; 0: none
+    uint32_t next[2] = {0, 0};  // the edges that were found first and last; 0: none
     uint32_t space = 0;
     uint32_t function = 0;
     BranchKind ending = BranchKind::kNone;
@@ -165,7 +166,7 @@ class FlowRecorder {
     return static_cast<uint32_t>(block.last - block.start) ^ static_cast<uint32_t>(!block.is_64_bit)
                                                                  << 31;
   }
-  void TakeEdge(uint32_t id, uint64_t start, uint32_t instructions) {
+  [[gnu::always_inline]] void TakeEdge(uint32_t id, uint64_t start, uint32_t instructions) {
     HotEdge& edge = edges_[id];
     if (edge.count++ == 0) [[unlikely]]
       touched_.push_back(id);

@@ -133,7 +133,7 @@ class LibiptWalker : public PtWalker {
         options_(options),
         sections_(sections),
         base_(base),
-        scan_(config),
+        scan_(config, options.want_time),
         recorder_({.want_path = options.want_path,
                    .want_calls = options.want_calls,
                    .want_contexts = options.want_contexts,
@@ -175,7 +175,8 @@ class LibiptWalker : public PtWalker {
   void ArriveBeforeOverflow();
   int DrainEvents(int status);
   void TakeEvent(const pt_event& event);
-  void TakeBlock(const pt_block& block, int status);
+  [[gnu::always_inline]] inline void TakeBlock(const pt_block& block, int status);
+  void TakeOddBlock(const pt_block& block, int status);
   void TakeAlongJumps(const FlowRecorder::Block& block);
   void FlushHalf();
   void Settle(int status);
@@ -359,22 +360,38 @@ void LibiptWalker::Walk(const PtSegmentTask& task, PtWalkResult* result) {
   result->counts.unknown_packets = unknown_packets_;
 }
 
+// Where libipt meets code that it has seen before, it ends the block it is in, whether or not a branch stands there. What
+// other segments have run must make no difference, so such blocks wait for what follows.
+void LibiptWalker::TakeBlock(const pt_block& block, int status) {
+  if (block.iclass != ptic_other && block.iclass != ptic_ptwrite && block.ninsn != 0 &&
+      half_.instructions == 0 && block.mode != ptem_16bit) [[likely]] {
+    recorder_.OnBlock({.start = block.ip,
+                       .last = block.end_ip,
+                       .instructions = block.ninsn,
+                       .is_64_bit = block.mode != ptem_32bit});
+    return;
+  }
+  TakeOddBlock(block, status);
+}
+
 void LibiptWalker::Run() {
   int status = pt_blk_sync_set(now_, begin_);
   tracing_ = status >= 0 && (status & pts_ip_suppressed) == 0;
   result_->began_tracing = tracing_;
-  while (end_ == End::kRunning) {
-    status = DrainEvents(status);
-    if (status < 0) {
-      RecordError(status);
-      return;
+  for (;;) {
+    if (status != 0) {
+      status = DrainEvents(status);
+      if (status < 0) {
+        RecordError(status);
+        return;
+      }
+      if (end_ != End::kRunning) return;
+      if ((status & pts_eos) != 0) {
+        Settle(status);
+        return;
+      }
     }
     started_ = true;
-    if (end_ != End::kRunning) return;
-    if ((status & pts_eos) != 0) {
-      Settle(status);
-      return;
-    }
     if (steps_left_-- == 0) {
       end_ = End::kBudget;
       return;
@@ -427,9 +444,7 @@ size_t LibiptWalker::Position() const {
   return pt_blk_get_offset(now_, &offset) == 0 ? static_cast<size_t>(offset - begin_) : 0;
 }
 
-// Where libipt meets code that it has seen before, it ends the block it is in, whether or not a branch stands there. What
-// other segments have run must make no difference, so such blocks wait for what follows.
-void LibiptWalker::TakeBlock(const pt_block& block, int status) {
+void LibiptWalker::TakeOddBlock(const pt_block& block, int status) {
   // Nobody traces 16-bit code: a mode packet was wrong.
   if (block.ninsn == 0 || block.mode == ptem_16bit) return;
   FlowRecorder::Block whole = {.start = block.ip,

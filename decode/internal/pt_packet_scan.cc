@@ -18,11 +18,12 @@ constexpr unsigned kTmaBits = 16;
 constexpr uint64_t kTurboMax = 4;
 // The first CYC packet behind a gap may tell of cycles before it, and come behind an MTC.
 constexpr unsigned kMtcsInARowMin = 2;
-// So many packets make one or two of another kind strange.
-constexpr uint64_t kStrangeAmong = 64;
+// In so many bytes one or two packets of a kind are strange, where there should be many or none.
+constexpr size_t kStrangeAmongBytes = 256;
 constexpr uint64_t kStrangeMax = 2;
 
 uint64_t Scale(uint64_t value, uint64_t factor, uint64_t divisor) {
+  if ((value | factor) <= UINT32_MAX) return value * factor / divisor;
   return static_cast<uint64_t>(static_cast<Wide>(value) * factor / divisor);
 }
 
@@ -81,9 +82,28 @@ constexpr std::array<Lead, 256> MakeLeads() {
 constexpr std::array<Lead, 256> kLeads = MakeLeads();
 constexpr uint8_t kAddressBytes[8] = {0, 2, 4, 6, 6, 0, 8, 0};
 
+// Sizes of packets that are passed over; 0: others.
+constexpr std::array<uint8_t, 256> MakePlainBytes() {
+  std::array<uint8_t, 256> sizes = {};
+  for (size_t byte = 0; byte < sizes.size(); ++byte) {
+    if (kLeads[byte] == kTnt) sizes[byte] = 1;
+    if (kLeads[byte] == kModePacket) sizes[byte] = 2;
+    if (kLeads[byte] == kAddress) {
+      sizes[byte] = static_cast<uint8_t>(1 + kAddressBytes[byte >> 5]);
+    }
+  }
+  return sizes;
+}
+constexpr std::array<uint8_t, 256> kPlainBytes = MakePlainBytes();
+
 }  // namespace
 
-PtClock::PtClock(const PtConfig& config) : config_(config) {}
+PtClock::PtClock(const PtConfig& config, bool want_time)
+    : config_(config),
+      want_time_(want_time),
+      mtc_ticks_(config.crystal_ratio == 0 || config.mtc_frequency >= kTmaBits
+                     ? 0
+                     : CrystalToTicks(uint64_t{1} << config.mtc_frequency)) {}
 
 void PtClock::Reset() {
   known_ = false;
@@ -128,17 +148,28 @@ void PtClock::Mtc(uint8_t value) {
       config_.mtc_frequency >= kTmaBits) {
     return;
   }
+  if (!want_time_ && mtcs_in_a_row_ >= kMtcsInARowMin && compared_ticks_ == mtc_ticks_ &&
+      cbr_max_ == compared_ratio_ && static_cast<uint8_t>(value - last_mtc_) == 1) [[likely]] {
+    excess_cycles_ += mtc_cycles_;
+    excess_cycles_ -= std::min(excess_cycles_, fitting_cycles_);
+    last_mtc_ = value;
+    mtc_cycles_ = 0;
+    cbr_max_ = cbr_;
+    last_mtc_ticks_ += mtc_ticks_;
+    base_ticks_ = last_mtc_ticks_;
+    return;
+  }
   const unsigned frequency = config_.mtc_frequency;
   uint64_t ticks = base_ticks_;
   if (has_mtc_) {
     const uint64_t passed = static_cast<uint8_t>(value - last_mtc_);
-    ticks = last_mtc_ticks_ + CrystalToTicks(passed << frequency);
+    ticks = last_mtc_ticks_ + (passed == 1 ? mtc_ticks_ : CrystalToTicks(passed << frequency));
     if (mtcs_in_a_row_ >= kMtcsInARowMin && passed > 0) {
       Compare(ticks - last_mtc_ticks_);
     } else {
       excess_cycles_ = 0;
     }
-    if (passed > 0 && mtc_cycles_ > 0 && passed < 3) {
+    if (passed > 0 && mtc_cycles_ > 0 && passed < 3 && !KnowsRatio()) {
       measured_ = Scale(ticks - last_mtc_ticks_, uint64_t{1} << kFractionBits, mtc_cycles_);
     }
   } else if (has_tma_) {
@@ -163,24 +194,24 @@ void PtClock::Mtc(uint8_t value) {
 // So many ticks passed between two MTC packets, while CYC packets told of cycles: maybe of more than had time yet, if the MTC
 // packets of the rest come late.
 void PtClock::Compare(uint64_t ticks) {
-  const bool knows_ratio = config_.nominal_ratio != 0 && cbr_max_ != 0;
-  const uint64_t fits =
-      knows_ratio ? Scale(ticks, std::max(cbr_max_, config_.nominal_ratio), config_.nominal_ratio)
-                  : ticks * kTurboMax;
+  if (ticks != compared_ticks_ || cbr_max_ != compared_ratio_) {
+    compared_ticks_ = ticks;
+    compared_ratio_ = cbr_max_;
+    const bool knows_ratio = config_.nominal_ratio != 0 && cbr_max_ != 0;
+    fitting_cycles_ =
+        knows_ratio ? Scale(ticks, std::max(cbr_max_, config_.nominal_ratio), config_.nominal_ratio)
+                    : ticks * kTurboMax;
+  }
   excess_cycles_ += mtc_cycles_;
-  excess_cycles_ -= std::min(excess_cycles_, fits);
-  fitting_cycles_ = fits;
+  excess_cycles_ -= std::min(excess_cycles_, fitting_cycles_);
 }
 
-void PtClock::Cyc(uint64_t cycles) {
-  // MTC packets that come late have all come when time goes on.
-  if (cycles > 0 && excess_cycles_ > fitting_cycles_) implausible_ = true;
+void PtClock::Pass(uint64_t cycles) {
   cycles_ += cycles;
-  mtc_cycles_ += cycles;
   if (!known_) return;
   uint64_t passed = 0;
-  if (config_.nominal_ratio != 0 && cbr_ != 0) {
-    passed = Scale(cycles_, config_.nominal_ratio, cbr_);
+  if (KnowsRatio()) {
+    passed = cbr_ == config_.nominal_ratio ? cycles_ : Scale(cycles_, config_.nominal_ratio, cbr_);
   } else if (measured_ != 0) {
     passed = Scale(cycles_, measured_, uint64_t{1} << kFractionBits);
   }
@@ -194,12 +225,6 @@ void PtClock::Cbr(uint8_t ratio) {
   cycles_ = 0;
   cbr_ = ratio;
   cbr_max_ = std::max(cbr_max_, ratio);
-}
-
-void PtPacketScan::AddPoint(size_t offset) {
-  if (!clock_.known()) return;
-  if (!points_.empty() && points_.back().ticks == clock_.ticks()) return;
-  points_.push_back({offset, clock_.ticks()});
 }
 
 void PtPacketScan::AddMark(size_t offset, Mark::Kind kind) {
@@ -233,25 +258,29 @@ void PtPacketScan::Scan(Bytes bytes) {
   padding_.clear();
   next_point_ = 0;
   next_mark_ = 0;
-  packets_ = cycs_ = mtcs_ = 0;
+  bytes_ = bytes.size();
+  cycs_ = mtcs_ = 0;
   size_t at = 0;
   while (at < bytes.size()) {
-    ++packets_;
     const std::byte* packet = bytes.data() + at;
     const size_t left = bytes.size() - at;
     const uint8_t first = std::to_integer<uint8_t>(packet[0]);
-    size_t size = 1;
+    size_t size = kPlainBytes[first];
+    if (size != 0) {
+      at += size;
+      continue;
+    }
+    size = 1;
     switch (kLeads[first]) {
       case kTnt:
+      case kAddress:
+      case kModePacket:
         break;
       case kPad: {
         while (size < left && packet[size] == std::byte{0}) ++size;
         padding_.push_back({at, size});
         break;
       }
-      case kAddress:
-        size += kAddressBytes[first >> 5];
-        break;
       case kEnablePacket:
         AddMark(at, Mark::Kind::kEnable);
         size += kAddressBytes[first >> 5];
@@ -272,9 +301,6 @@ void PtPacketScan::Scan(Bytes bytes) {
         ++mtcs_;
         clock_.Mtc(std::to_integer<uint8_t>(packet[1]));
         AddPoint(at + size);
-        break;
-      case kModePacket:
-        size = 2;
         break;
       case kCycPacket: {
         uint64_t cycles = first >> 3;
@@ -314,7 +340,7 @@ const PtPacketScan::Mark* PtPacketScan::NextMark(Mark::Kind kind, size_t end) {
 bool PtPacketScan::implausible() const {
   if (clock_.implausible()) return true;
   const auto is_strange = [this](bool asked_for, uint64_t count) {
-    return !asked_for && count > 0 && count <= kStrangeMax && packets_ > kStrangeAmong;
+    return !asked_for && count > 0 && count <= kStrangeMax && bytes_ > kStrangeAmongBytes;
   };
   return is_strange(clock_.config().cyc, cycs_) || is_strange(clock_.config().mtc, mtcs_);
 }

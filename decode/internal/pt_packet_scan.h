@@ -22,12 +22,18 @@ namespace ptarmigan::internal {
 // Time as packets tell it.
 class PtClock {
  public:
-  explicit PtClock(const PtConfig& config);
+  // Unless `want_time`, it only looks for contradictions, and stands still between TSC and MTC packets.
+  PtClock(const PtConfig& config, bool want_time);
   void Reset();
   void Tsc(uint64_t tsc);
   void Tma(uint16_t crystal, uint16_t fast);
   void Mtc(uint8_t value);
-  void Cyc(uint64_t cycles);
+  void Cyc(uint64_t cycles) {
+    // MTC packets that come late have all come when time goes on.
+    if (cycles > 0 && excess_cycles_ > fitting_cycles_) implausible_ = true;
+    mtc_cycles_ += cycles;
+    if (want_time_) Pass(cycles);
+  }
   void Cbr(uint8_t ratio);
   // Tracing went off or packets were lost: what MTC packets do not tell is no wonder.
   void Interrupt() {
@@ -41,11 +47,15 @@ class PtClock {
   const PtConfig& config() const { return config_; }
 
  private:
+  bool KnowsRatio() const { return config_.nominal_ratio != 0 && cbr_ != 0; }
   void Advance(uint64_t ticks);
+  void Pass(uint64_t cycles);
   void Compare(uint64_t ticks);
   uint64_t CrystalToTicks(uint64_t crystal_ticks) const;
 
   const PtConfig& config_;
+  const bool want_time_;
+  const uint64_t mtc_ticks_;  // from one MTC packet to the next
   bool known_ = false;
   uint64_t ticks_ = 0;
   // Of the last packet that is exact.
@@ -63,6 +73,9 @@ class PtClock {
   unsigned mtcs_in_a_row_ = 0;
   uint64_t excess_cycles_ = 0;   // that no time was left for
   uint64_t fitting_cycles_ = 0;  // between the last two MTC packets
+  // What Compare computed last.
+  uint64_t compared_ticks_ = 0;
+  uint8_t compared_ratio_ = 0;
   bool implausible_ = false;
   // Ticks per 2^16 cycles, measured; 0: not known.
   uint64_t measured_ = 0;
@@ -78,7 +91,9 @@ class PtPacketScan {
     uint64_t ticks = 0;
   };
 
-  explicit PtPacketScan(const PtConfig& config) : clock_(config) {}
+  // Unless `want_time`, TicksAt is not asked.
+  PtPacketScan(const PtConfig& config, bool want_time)
+      : clock_(config, want_time), want_time_(want_time) {}
 
   // `bytes` begin with a PSB. Stops at what is no packet.
   void Scan(Bytes bytes);
@@ -116,16 +131,22 @@ class PtPacketScan {
   };
 
   size_t Extended(const std::byte* at, size_t left, size_t offset);
-  void AddPoint(size_t offset);
+  void AddPoint(size_t offset) {
+    if (!want_time_ || !clock_.known()) return;
+    if (points_.empty() || points_.back().ticks != clock_.ticks()) {
+      points_.push_back({offset, clock_.ticks()});
+    }
+  }
   void AddMark(size_t offset, Mark::Kind kind);
 
   PtClock clock_;
+  const bool want_time_;
   std::vector<Point> points_;
   std::vector<Mark> marks_;
   std::vector<Padding> padding_;
   size_t next_point_ = 0;
   size_t next_mark_ = 0;
-  uint64_t packets_ = 0;
+  size_t bytes_ = 0;
   uint64_t cycs_ = 0;
   uint64_t mtcs_ = 0;
 };
