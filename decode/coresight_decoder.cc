@@ -45,7 +45,7 @@ std::string_view CoreSightUnsupportedSentence() {
 #ifndef PTARMIGAN_WITH_OPENCSD
 Result<std::unique_ptr<CoreSightDecoder>> CoreSightDecoder::Create(const CoreSightOptions&,
                                                                    CoreSightCode*, CoreSightSink*) {
-  return Error(ErrorCode::kUnsupported, std::string(CoreSightUnsupportedSentence()));
+  return Error{ErrorCode::kUnsupported, std::string(CoreSightUnsupportedSentence())};
 }
 #endif
 

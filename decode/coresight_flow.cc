@@ -504,8 +504,8 @@ Result<std::unique_ptr<CoreSightFlow>> CoreSightFlow::Create(
         std::make_unique<Unit>(unit, id != trace_ids.end() ? id->second : 0, recording));
   }
   if (units.empty()) {
-    return Error(ErrorCode::kUnsupported,
-                 "the recording describes no CoreSight trace unit that is known here");
+    return Error{ErrorCode::kUnsupported,
+                 "the recording describes no CoreSight trace unit that is known here"};
   }
   return std::unique_ptr<CoreSightFlow>(std::make_unique<Flow>(std::move(units), options));
 }

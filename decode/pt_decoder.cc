@@ -283,7 +283,7 @@ Result<std::unique_ptr<PtDecoder>> PtDecoder::Create(const PtConfig& config,
 }
 #else
 Result<std::unique_ptr<PtDecoder>> PtDecoder::Create(const PtConfig&, const PtOptions&) {
-  return Error(ErrorCode::kUnsupported, std::string(PtUnsupportedSentence()));
+  return Error{ErrorCode::kUnsupported, std::string(PtUnsupportedSentence())};
 }
 #endif
 

@@ -296,7 +296,7 @@ class OpencsdDecoder : public CoreSightDecoder {
 
 Status OpencsdDecoder::Open() {
   if (options_.sources.empty() || (!options_.is_formatted && options_.sources.size() != 1)) {
-    return Error(ErrorCode::kInvalidInput, "a CoreSight stream needs the trace unit that made it");
+    return Error{ErrorCode::kInvalidInput, "a CoreSight stream needs the trace unit that made it"};
   }
   const std::lock_guard lock(Library());
   StartLogger();
@@ -305,18 +305,18 @@ Status OpencsdDecoder::Open() {
                                      OCSD_DFRMTR_FRAME_MEM_ALIGN | OCSD_DFRMTR_RESET_ON_4X_FSYNC)
               : ocsd_create_dcd_tree(OCSD_TRC_SRC_SINGLE, 0);
   if (tree_ == C_API_INVALID_TREE_HANDLE)
-    return Error(ErrorCode::kResourceLimit, "OpenCSD made no decode tree");
+    return Error{ErrorCode::kResourceLimit, "OpenCSD made no decode tree"};
   for (const CoreSightSource& source : options_.sources) {
     // (A unit with a buffer of its own needs no id.)
     if (source.trace_id > kTraceIdMax || (source.trace_id == 0 && options_.is_formatted)) {
-      return Error(ErrorCode::kInvalidInput,
-                   StrFormat("trace id {:#x} of CPU {} is none", source.trace_id, source.unit.cpu));
+      return Error{ErrorCode::kInvalidInput,
+                   StrFormat("trace id {:#x} of CPU {} is none", source.trace_id, source.unit.cpu)};
     }
     const ocsd_err_t added = AddDecoder(tree_, source);
     if (added != OCSD_OK) {
-      return Error(ErrorCode::kUnsupported, StrFormat("OpenCSD takes no {} of CPU {}: {}",
+      return Error{ErrorCode::kUnsupported, StrFormat("OpenCSD takes no {} of CPU {}: {}",
                                                       EtmProtocolName(source.unit.protocol),
-                                                      source.unit.cpu, TextOf(added)));
+                                                      source.unit.cpu, TextOf(added))};
     }
     ChannelOf(source.trace_id).state = &counts_.bytes.before_sync;
   }
@@ -326,7 +326,7 @@ Status OpencsdDecoder::Open() {
                                              &OpencsdDecoder::OnRead, this);
   }
   if (set != OCSD_OK)
-    return Error(ErrorCode::kInternal, StrFormat("OpenCSD takes no callback: {}", TextOf(set)));
+    return Error{ErrorCode::kInternal, StrFormat("OpenCSD takes no callback: {}", TextOf(set))};
   return {};
 }
 

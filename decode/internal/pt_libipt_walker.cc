@@ -612,9 +612,9 @@ void LibiptWalker::TakeEvent(const pt_event& event) {
                         event.variant.exec_mode.mode);
       break;
     case ptev_tsx:
-      recorder_.OnEvent(FlowEvent::Kind::kTransaction,
-                        event.ip_suppressed != 0 ? 0 : event.variant.tsx.ip,
-                        event.variant.tsx.speculative | event.variant.tsx.aborted << 1U);
+      recorder_.OnEvent(
+          FlowEvent::Kind::kTransaction, event.ip_suppressed != 0 ? 0 : event.variant.tsx.ip,
+          uint64_t{event.variant.tsx.speculative} | uint64_t{event.variant.tsx.aborted} << 1U);
       break;
     case ptev_ptwrite:
       recorder_.OnEvent(FlowEvent::Kind::kPtWrite,
@@ -803,7 +803,7 @@ class LibiptWalkers : public PtWalkerFactory {
   Result<std::unique_ptr<PtWalker>> Make() override {
     auto walker = std::make_unique<LibiptWalker>(config_, base_, options_, &sections_);
     if (!walker->Open()) {
-      return Error(ErrorCode::kResourceLimit, "libipt cannot make a decoder");
+      return Error{ErrorCode::kResourceLimit, "libipt cannot make a decoder"};
     }
     return std::unique_ptr<PtWalker>(std::move(walker));
   }
@@ -821,7 +821,7 @@ class LibiptWalkers : public PtWalkerFactory {
 Result<std::unique_ptr<PtWalkerFactory>> MakeLibiptWalkers(const PtConfig& config,
                                                            const PtOptions& options) {
   auto walkers = std::make_unique<LibiptWalkers>(config, options);
-  if (!walkers->ok()) return Error(ErrorCode::kResourceLimit, "libipt cannot make a section cache");
+  if (!walkers->ok()) return Error{ErrorCode::kResourceLimit, "libipt cannot make a section cache"};
   return std::unique_ptr<PtWalkerFactory>(std::move(walkers));
 }
 
