@@ -140,14 +140,19 @@ JsonWriter& JsonWriter::Double(double number) {
   return std::isfinite(number) ? Digits(number) : Null();
 }
 
-JsonWriter& JsonWriter::Milliseconds(int64_t nanoseconds) {
+JsonWriter& JsonWriter::Milliseconds(int64_t nanoseconds) { return Fraction(nanoseconds, 6); }
+JsonWriter& JsonWriter::Microseconds(int64_t nanoseconds) { return Fraction(nanoseconds, 3); }
+
+// The number with a point before its last `digits` digits.
+JsonWriter& JsonWriter::Fraction(int64_t number, unsigned digits) {
   Separate();
-  constexpr uint64_t kPerMillisecond = 1'000'000;
-  const bool is_negative = nanoseconds < 0;
+  uint64_t unit = 1;
+  for (unsigned i = 0; i < digits; ++i) unit *= 10;
+  const bool is_negative = number < 0;
   const uint64_t magnitude =
-      is_negative ? 0 - static_cast<uint64_t>(nanoseconds) : static_cast<uint64_t>(nanoseconds);
-  std::string text = StrFormat("{}{}.{:06}", is_negative ? "-" : "", magnitude / kPerMillisecond,
-                               magnitude % kPerMillisecond);
+      is_negative ? 0 - static_cast<uint64_t>(number) : static_cast<uint64_t>(number);
+  std::string text =
+      StrFormat("{}{}.{:0{}}", is_negative ? "-" : "", magnitude / unit, magnitude % unit, digits);
   while (text.back() == '0') text.pop_back();
   if (text.back() == '.') text.pop_back();
   out_ += text;

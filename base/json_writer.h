@@ -34,6 +34,8 @@ class JsonWriter {
   JsonWriter& Double(double number);
   // Milliseconds of nanoseconds, exactly: 1500000 is 1.5.
   JsonWriter& Milliseconds(int64_t nanoseconds);
+  // The same in microseconds: 1500 is 1.5.
+  JsonWriter& Microseconds(int64_t nanoseconds);
   JsonWriter& Bool(bool value);
   JsonWriter& Null();
 
@@ -48,6 +50,7 @@ class JsonWriter {
   JsonWriter& Open(char bracket);
   JsonWriter& Close(char bracket);
   void Separate();
+  JsonWriter& Fraction(int64_t number, unsigned digits);
   void Quote(std::string_view text);
   void FlushIfLarge();
 

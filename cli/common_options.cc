@@ -3,8 +3,10 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cstdlib>
+#include <thread>
 
 #include "base/file.h"
 #include "base/log.h"
@@ -47,7 +49,7 @@ void AddCommonOptions(CLI::App* app, CommonOptions* options) {
                   "The value to order by, or to write where a format has one")
       ->type_name("TYPE");
   app->add_option("--threads", options->threads,
-                  "Threads for loading symbols (default: all processors)");
+                  "Threads for loading symbols and decoding traces (default: all processors)");
   app->add_option("--memory-limit", options->memory_limit,
                   "Upper bound of this process's memory, e.g. 1G")
       ->type_name("SIZE");
@@ -64,6 +66,8 @@ Result<ImportOptions> MakeImportOptions(const CommonOptions& options) {
   import.symbolizer.binary_paths = options.binary_paths;
   import.symbolizer.debuginfod_urls = options.debuginfod_urls;
   import.symbolizer.threads = options.threads;
+  import.pipeline.trace.threads =
+      options.threads != 0 ? options.threads : std::max(std::thread::hardware_concurrency(), 1U);
   for (const std::string& label : options.labels) {
     if (label == "cpu") import.pipeline.label_cpu = true;
     if (label == "command") import.pipeline.command_line = true;
@@ -72,6 +76,14 @@ Result<ImportOptions> MakeImportOptions(const CommonOptions& options) {
     TRY_ASSIGN(import.pipeline.memory_bytes_max, ParseSize(options.memory_limit));
   }
   return import;
+}
+
+size_t IntervalsWithin(const ImportOptions& options, size_t intervals_max) {
+  // Each is in memory up to four times while it is sorted and named.
+  constexpr uint64_t kBytes = 4 * sizeof(FlowSummary::Interval);
+  const uint64_t limit = options.pipeline.memory_bytes_max;
+  if (limit == 0) return intervals_max;
+  return static_cast<size_t>(std::clamp<uint64_t>(limit / 2 / kBytes, 1, intervals_max));
 }
 
 Result<std::chrono::nanoseconds> ParseDuration(std::string_view text) {
@@ -90,6 +102,29 @@ Result<std::chrono::nanoseconds> ParseDuration(std::string_view text) {
   if (seconds > kSecondsMax)
     return Error{ErrorCode::kInvalidInput, StrFormat("'{}' is too long", text)};
   return std::chrono::nanoseconds(static_cast<int64_t>(seconds * 1e9));
+}
+
+Result<uint64_t> ParseMoment(std::string_view text) {
+  constexpr uint64_t kSecond = 1'000'000'000;
+  constexpr size_t kDigits = 9;
+  const size_t point = text.find('.');
+  std::string nanoseconds(point == std::string_view::npos ? "" : text.substr(point + 1));
+  nanoseconds.resize(std::max(nanoseconds.size(), kDigits), '0');
+  const std::string_view whole = text.substr(0, point);
+  const auto number = [](std::string_view digits, uint64_t* value) {
+    const char* end = digits.data() + digits.size();
+    const auto [at, error] = std::from_chars(digits.data(), end, *value);
+    return error == std::errc() && at == end;
+  };
+  uint64_t seconds = 0;
+  uint64_t fraction = 0;
+  if (!number(whole, &seconds) ||
+      !number(std::string_view(nanoseconds).substr(0, kDigits), &fraction) ||
+      seconds > UINT64_MAX / kSecond - 1) {
+    return Error{ErrorCode::kInvalidInput,
+                 StrFormat("'{}' is no time in seconds, like 421.999965691", text)};
+  }
+  return seconds * kSecond + fraction;
 }
 
 Result<uint64_t> ParseSize(std::string_view text) {

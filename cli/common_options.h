@@ -19,6 +19,10 @@ constexpr int kExitConditionFound =
     1;  // what was asked for is there (a failed check, a regression)
 constexpr int kExitInputError = 2;
 
+// Calls in time that are kept of a trace, the longest ones (TraceOptions::intervals_max). Archives hold fewer.
+constexpr size_t kTimelineIntervalsMax = size_t{1} << 21;
+constexpr size_t kArchiveIntervalsMax = size_t{1} << 18;
+
 // Common to record, convert, report, diff and push.
 struct CommonOptions {
   std::vector<std::string> binary_paths;
@@ -36,8 +40,13 @@ void AddCommonOptions(CLI::App* app, CommonOptions* options);
 // kInvalidInput for values that make no sense.
 Result<ImportOptions> MakeImportOptions(const CommonOptions& options);
 
+// The smaller of `intervals_max` and what fits into half of the memory limit, if there is one.
+size_t IntervalsWithin(const ImportOptions& options, size_t intervals_max);
+
 // "30s", "500ms", "2m", "1h", "1.5" (seconds).
 Result<std::chrono::nanoseconds> ParseDuration(std::string_view text);
+// "421.999965691": seconds of a recording's clock, as perf prints them; nanoseconds come out exact.
+Result<uint64_t> ParseMoment(std::string_view text);
 // "1G", "512M", "64k", "1048576".
 Result<uint64_t> ParseSize(std::string_view text);
 

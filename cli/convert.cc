@@ -58,6 +58,12 @@ Status Convert(const ConvertOptions& options) {
   TRY_ASSIGN(ImportOptions import, MakeImportOptions(options.common));
   import.binary = options.binary;
   import.pipeline.memory_details = format == Format::kArchive;
+  if (format == Format::kArchive) {
+    import.pipeline.trace.intervals_max = IntervalsWithin(import, kArchiveIntervalsMax);
+  }
+  if (format == Format::kPerfetto || format == Format::kChromeTrace) {
+    import.pipeline.trace.intervals_max = IntervalsWithin(import, kTimelineIntervalsMax);
+  }
   if (PathExists(options.binary)) {
     // The recording may call it otherwise than by this path.
     import.symbolizer.binary_paths.push_back(

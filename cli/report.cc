@@ -19,6 +19,9 @@ struct ReportOptions {
   SampleFilter filter;
   bool json = false;
   bool include_suspect = false;
+  int32_t thread = -1;
+  std::string from;
+  std::string to;
   CommonOptions common;
 };
 
@@ -26,6 +29,7 @@ constexpr size_t kTopRowsText = 40;
 constexpr size_t kBranchRowsText = 40;
 constexpr size_t kTreeNodesText = 400;
 constexpr double kTreeSharePercentText = 0.5;
+constexpr size_t kTimelineRowsText = 200;
 
 Status PrintEvents(const ReportOptions& options) {
   TRY_ASSIGN(const ImportOptions import, MakeImportOptions(options.common));
@@ -103,7 +107,18 @@ Status PrintBranches(const ReportOptions& options, const Profile& profile,
                                           : RenderBranchesText(profile, report, render));
 }
 
-Status PrintFlow(const ReportOptions& options, const Profile& profile,
+Status ChooseTime(const ReportOptions& options, TraceOptions* trace) {
+  trace->tid = options.thread;
+  if (!options.from.empty()) {
+    TRY_ASSIGN(trace->from_ns, ParseMoment(options.from));
+  }
+  if (!options.to.empty()) {
+    TRY_ASSIGN(trace->to_ns, ParseMoment(options.to));
+  }
+  return OkStatus();
+}
+
+Status PrintFlow(const ReportOptions& options, const Profile& profile, const EntityTable& entities,
                  const RenderOptions& render) {
   if (profile.summary.flow.empty()) {
     return Error{ErrorCode::kInvalidInput,
@@ -114,10 +129,23 @@ Status PrintFlow(const ReportOptions& options, const Profile& profile,
     return WriteStandardOutput(options.json ? RenderFlowJson(profile)
                                             : RenderFlowText(profile, render));
   }
-  const size_t rows_max = options.limit > 0 ? options.limit
-                          : options.json    ? SIZE_MAX
-                                            : kTopRowsText;
-  const FlowReport report = MakeFlowReport(profile, rows_max);
+  TRY_ASSIGN(const LocationFilter filter, LocationFilter::Make(profile, entities, options.filter));
+  const auto rows_max = [&](size_t rows_text) {
+    return options.limit > 0 ? options.limit : options.json ? SIZE_MAX : rows_text;
+  };
+  if (options.view == "timeline") {
+    TraceOptions part;
+    TRY(ChooseTime(options, &part));
+    const TimelineReport report =
+        MakeTimelineReport(profile, {.rows_max = rows_max(kTimelineRowsText),
+                                     .filter = &filter,
+                                     .from_ns = part.from_ns,
+                                     .to_ns = part.to_ns,
+                                     .tid = part.tid});
+    return WriteStandardOutput(options.json ? RenderTimelineJson(profile, report)
+                                            : RenderTimelineText(profile, report, render));
+  }
+  const FlowReport report = MakeFlowReport(profile, rows_max(kTopRowsText), &filter);
   return WriteStandardOutput(options.json ? RenderFunctionsJson(profile, report)
                                           : RenderFunctionsText(profile, report, render));
 }
@@ -128,6 +156,11 @@ Status Report(const ReportOptions& options) {
   import.pipeline.memory_details = options.view == "memory";
   import.pipeline.trace.digest = options.view == "flow";
   import.pipeline.trace.include_suspect = options.include_suspect;
+  import.pipeline.trace.calls = options.view == "functions";
+  if (options.view == "timeline") {
+    import.pipeline.trace.intervals_max = IntervalsWithin(import, kTimelineIntervalsMax);
+    TRY(ChooseTime(options, &import.pipeline.trace));
+  }
   TRY_ASSIGN(const Profile profile, ReadProfiles(options.inputs, import));
   RenderOptions render{.colour = UseColour(), .width = TerminalWidth()};
   TRY_ASSIGN(render.sample_type, profile.SampleTypeIndex(options.common.sample_type));
@@ -137,8 +170,8 @@ Status Report(const ReportOptions& options) {
     TRY(PrintMemory(options, profile, EntityTable(profile), render));
   } else if (options.view == "branches") {
     TRY(PrintBranches(options, profile, render));
-  } else if (options.view == "flow" || options.view == "functions") {
-    TRY(PrintFlow(options, profile, render));
+  } else if (options.view == "flow" || options.view == "functions" || options.view == "timeline") {
+    TRY(PrintFlow(options, profile, EntityTable(profile), render));
   } else if (options.view == "quality") {
     TRY(WriteStandardOutput(options.json ? RenderQualityJson(profile)
                                          : RenderQualityText(profile, render)));
@@ -158,9 +191,10 @@ void AddReport(CLI::App* app, VerbFunction* chosen) {
       ->required()
       ->type_name("IN");
   verb->add_option("--view", options->view,
-                   "top, tree, callers, branches, memory, flow, functions, events or quality")
+                   "top, tree, callers, branches, memory, flow, functions, timeline, events or "
+                   "quality")
       ->check(CLI::IsMember({"top", "tree", "callers", "branches", "memory", "flow", "functions",
-                             "events", "quality"}))
+                             "timeline", "events", "quality"}))
       ->capture_default_str();
   verb->add_option("--kind", options->kind, "For the events view: sample, branch or memory")
       ->check(CLI::IsMember({"sample", "branch", "memory"}));
@@ -171,6 +205,12 @@ void AddReport(CLI::App* app, VerbFunction* chosen) {
       ->type_name("RE");
   verb->add_option("--ignore", options->filter.ignore, "No stacks with a function that matches")
       ->type_name("RE");
+  verb->add_option("--thread", options->thread, "For the timeline: of this thread only")
+      ->type_name("TID");
+  verb->add_option("--from", options->from,
+                   "For the timeline: seconds of the recording's clock, as it prints them")
+      ->type_name("T");
+  verb->add_option("--to", options->to, "The same: up to then")->type_name("T");
   verb->add_flag("--include-suspect", options->include_suspect,
                  "Parts of a trace that decoded but fail a check, too");
   verb->add_flag("--json", options->json, "JSON instead of text");

@@ -40,7 +40,10 @@ uint32_t CallStackBuilder::Child(const FlowGraph& graph, uint32_t parent, uint32
 
 uint32_t CallStackBuilder::NewRoot(const FlowGraph& graph, const FlowStrand& strand) {
   ++counts_.roots;
-  return Child(graph, kNoFlowId, strand.edge);
+  CloseAllCalls(strand.start == FlowStrand::Start::kReturn ? Exit::kReturn : Exit::kUnwound, now_);
+  const uint32_t root = Child(graph, kNoFlowId, strand.edge);
+  OpenCallNow(root, frames_.size(), Entry::kUnknown, now_);
+  return root;
 }
 
 bool CallStackBuilder::IsUnder(uint32_t context, uint32_t above) const {
@@ -60,29 +63,122 @@ size_t CallStackBuilder::FindFrame(VirtAddr return_address, bool is_interrupt) c
   return kNotFound;
 }
 
-// The call that frame `frame` made has ended.
-void CallStackBuilder::Report(size_t frame, uint64_t ticks, bool is_open) {
+void CallStackBuilder::OpenCallNow(uint32_t context, size_t depth, Entry entry, const Moment& now) {
   if (sink_ == nullptr) return;
-  const uint32_t callee = CalleeOf(frame);
-  if (callee == kNoFlowId) return;
-  sink_->OnCall({.context = callee,
-                 .begin_ticks = frames_[frame].entered_ticks,
-                 .end_ticks = ticks,
-                 .instructions = now_ - frames_[frame].entered_instruction,
-                 .is_open = is_open});
+  calls_.push_back(
+      {.context = context, .depth = static_cast<uint32_t>(depth), .entry = entry, .begin = now});
 }
 
-void CallStackBuilder::UnwindTo(size_t frame, uint64_t ticks, bool is_open) {
-  for (size_t i = frames_.size(); i-- > frame;) Report(i, ticks, is_open);
+void CallStackBuilder::CloseCall(Exit exit, const Moment& now) {
+  const OpenCall& call = calls_.back();
+  CallInterval interval;
+  interval.entry = call.entry;
+  interval.exit = exit;
+  interval.context = call.context;
+  interval.edge = contexts_[call.context].edge;
+  interval.stack = stack_;
+  interval.depth = call.depth;
+  interval.begin_instruction = call.begin.instruction;
+  interval.instructions = now.instruction - call.begin.instruction;
+  interval.self_instructions =
+      interval.instructions - std::min(interval.instructions, call.inside_instructions);
+  interval.has_time = call.begin.ticks != 0 && now.ticks >= call.begin.ticks;
+  if (interval.has_time) {
+    interval.begin_ticks = call.begin.ticks;
+    interval.end_ticks = now.ticks;
+    const uint64_t ticks = now.ticks - call.begin.ticks;
+    interval.self_ticks = ticks - std::min(ticks, call.inside_ticks);
+    constexpr uint32_t kUnbounded = CallEvent::kUnboundedTicks;
+    const uint64_t sum = uint64_t{call.begin.uncertainty_ticks} + now.uncertainty_ticks;
+    interval.uncertainty_ticks = static_cast<uint32_t>(std::min<uint64_t>(sum, kUnbounded));
+  }
+  calls_.pop_back();
+  if (!calls_.empty()) {
+    calls_.back().inside_ticks += interval.end_ticks - interval.begin_ticks;
+    calls_.back().inside_instructions += interval.instructions;
+  }
+  sink_->OnCall(interval);
+}
+
+void CallStackBuilder::CloseCallsAbove(size_t depth, Exit exit, const Moment& now) {
+  while (!calls_.empty() && calls_.back().depth > depth) {
+    const bool is_outermost = calls_.back().depth == depth + 1;
+    CloseCall(is_outermost || exit == Exit::kOpen ? exit : Exit::kUnwound, now);
+  }
+}
+
+void CallStackBuilder::CloseAllCalls(Exit exit, const Moment& now) {
+  while (!calls_.empty()) CloseCall(exit, now);
+}
+
+// What happened in the strand, above the frames that it began with. `frames_kept` of those that it left open found room.
+void CallStackBuilder::AddCallEvents(const FlowSegment& segment, size_t strand,
+                                     size_t frames_kept) {
+  const size_t end = strand + 1 < segment.strands.size() ? segment.strands[strand + 1].calls_begin
+                                                         : segment.calls.size();
+  const size_t base = frames_.size();
+  size_t depth = base;
+  Moment now = now_;
+  for (size_t i = segment.strands[strand].calls_begin; i < end; ++i) {
+    const CallEvent& event = segment.calls[i];
+    now = {.ticks = event.ticks,
+           .instruction = instructions_ + event.instruction,
+           .uncertainty_ticks = event.uncertainty_ticks};
+    switch (event.kind) {
+      case CallEvent::Kind::kCall:
+        OpenCallNow(ids_[event.context], ++depth, Entry::kCall, now);
+        break;
+      case CallEvent::Kind::kInterrupt:
+        OpenCallNow(ids_[event.context], ++depth, Entry::kInterrupt, now);
+        break;
+      case CallEvent::Kind::kTailCall:
+        if (!calls_.empty() && calls_.back().depth == depth &&
+            calls_.back().entry == Entry::kTailCall) {
+          CloseCall(Exit::kReplaced, now);
+        }
+        OpenCallNow(ids_[event.context], depth, Entry::kTailCall, now);
+        break;
+      case CallEvent::Kind::kReturn:
+      case CallEvent::Kind::kUnwind:
+        if (depth == base) break;
+        CloseCallsAbove(
+            --depth, event.kind == CallEvent::Kind::kReturn ? Exit::kReturn : Exit::kUnwound, now);
+        break;
+    }
+  }
+  // Frames without room are the outermost. Where events were cut, what is left open above the rest is not known.
+  if (segment.calls_cut == 0 && depth - base <= frames_kept) return;
+  CloseCallsAbove(base, Exit::kOpen, now);
+}
+
+void CallStackBuilder::UnwindTo(size_t frame, Exit exit) {
+  CloseCallsAbove(frame, exit, now_);
   frames_.resize(frame);
 }
 
 void CallStackBuilder::Break(uint64_t ticks) {
+  Moment now = now_;
+  now.ticks = ticks;
+  CloseAllCalls(Exit::kOpen, now);
+  for (ParkedStack& parked : parked_) {
+    calls_ = std::move(parked.calls);
+    stack_ = parked.stack;
+    CloseAllCalls(Exit::kOpen, now);
+  }
   counts_.frames_lost += frames_.size();
-  UnwindTo(0, ticks, /*is_open=*/true);
+  frames_.clear();
+  parked_.clear();
+  stack_ = 0;
   current_ = kNoFlowId;
   stopped_at_ = {};
-  parked_.clear();
+}
+
+uint32_t CallStackBuilder::UnusedStack() const {
+  std::vector<bool> used(parked_.size() + 1);
+  for (const ParkedStack& parked : parked_) {
+    if (parked.stack < used.size()) used[parked.stack] = true;
+  }
+  return static_cast<uint32_t>(std::ranges::find(used, false) - used.begin());
 }
 
 // Back to the innermost frame whose function holds the strand's first block.
@@ -107,7 +203,7 @@ bool CallStackBuilder::LeapTo(const FlowGraph& graph, const FlowStrand& strand, 
     ++counts_.leaps;
     counts_.frames_unwound += frames_.size() - i;
     const uint32_t context = frames_[i].context;
-    UnwindTo(i, strand.begin_ticks, /*is_open=*/false);
+    UnwindTo(i, Exit::kUnwound);
     take(context);
     return true;
   }
@@ -116,11 +212,21 @@ bool CallStackBuilder::LeapTo(const FlowGraph& graph, const FlowStrand& strand, 
 
 void CallStackBuilder::Park() {
   if (current_ == kNoFlowId || frames_.empty()) return;
-  parked_.push_back({std::move(frames_), current_});
+  parked_.push_back({.frames = std::move(frames_),
+                     .current = current_,
+                     .stack = stack_,
+                     .calls = std::move(calls_),
+                     .left = now_});
   frames_.clear();
-  if (parked_.size() <= kParkedMax) return;
-  counts_.frames_lost += parked_.front().frames.size();
-  parked_.pop_front();
+  calls_.clear();
+  if (parked_.size() > kParkedMax) {
+    counts_.frames_lost += parked_.front().frames.size();
+    calls_ = std::move(parked_.front().calls);
+    stack_ = parked_.front().stack;
+    CloseAllCalls(Exit::kOpen, parked_.front().left);
+    parked_.pop_front();
+  }
+  stack_ = UnusedStack();
 }
 
 // To the stack, left lately, whose innermost call comes back at `landing`.
@@ -131,9 +237,17 @@ bool CallStackBuilder::SwitchTo(VirtAddr landing, uint32_t* base) {
     ParkedStack stack = std::move(parked_[i]);
     parked_.erase(parked_.begin() + static_cast<ptrdiff_t>(i));
     Park();
+    CloseAllCalls(Exit::kReturn, now_);
     frames_ = std::move(stack.frames);
+    calls_ = std::move(stack.calls);
+    stack_ = stack.stack;
+    if (!calls_.empty()) {
+      // What others ran meanwhile is none of its own.
+      calls_.back().inside_ticks += now_.ticks - std::min(now_.ticks, stack.left.ticks);
+      calls_.back().inside_instructions += now_.instruction - stack.left.instruction;
+    }
     *base = frames_.back().context;
-    frames_.pop_back();
+    UnwindTo(frames_.size() - 1, Exit::kReturn);
     return true;
   }
   return false;
@@ -144,20 +258,19 @@ uint32_t CallStackBuilder::AfterReturn(const FlowGraph& graph, const FlowStrand&
   if (const size_t frame = FindFrame(landing.start, false); frame != kNotFound) {
     counts_.frames_unwound += frames_.size() - frame - 1;
     const uint32_t base = frames_[frame].context;
-    UnwindTo(frame, strand.begin_ticks, /*is_open=*/false);
+    UnwindTo(frame, Exit::kReturn);
     return base;
   }
   if (!frames_.empty() && frames_.back().is_interrupt && current_ != kNoFlowId &&
       !IsIn(graph, frames_.back().context, strand)) {
     // The handler returns to the stub that called it, as it seems. The interrupted code waits on.
-    Frame& frame = frames_.back();
+    const Frame& frame = frames_.back();
     const uint32_t stub = Child(graph, frame.context, strand.edge);
-    Report(frames_.size() - 1, strand.begin_ticks, /*is_open=*/false);
     if (contexts_[current_].parent == frame.context && !IsUnder(stub, current_)) {
       contexts_[current_].parent = stub;
     }
-    frame.entered_ticks = strand.begin_ticks;
-    frame.entered_instruction = now_;
+    CloseCallsAbove(frames_.size() - 1, Exit::kReturn, now_);
+    OpenCallNow(stub, frames_.size(), Entry::kTailCall, now_);
     return stub;
   }
   uint32_t base = kNoFlowId;
@@ -168,23 +281,38 @@ uint32_t CallStackBuilder::AfterReturn(const FlowGraph& graph, const FlowStrand&
   return NewRoot(graph, strand);
 }
 
+VirtAddr CallStackBuilder::StoppedBefore(const FlowGraph& graph, const FlowStrand& strand) const {
+  const FlowEdge& edge = graph.edges[strand.edge];
+  if (edge.from == kNoFlowId) return stopped_at_;
+  const CodeBlock& last = graph.blocks[edge.from];
+  switch (last.ending) {
+    case BranchKind::kNone:
+    case BranchKind::kCall:
+    case BranchKind::kIndirectCall:
+    case BranchKind::kSystemCall:
+      return last.end();
+    default:
+      return {};
+  }
+}
+
 uint32_t CallStackBuilder::AfterEnabling(const FlowGraph& graph, const FlowStrand& strand) {
   const CodeBlock& landing = graph.blocks[graph.edges[strand.edge].to];
   for (const bool is_interrupt : {true, false}) {
     const size_t frame = FindFrame(landing.start, is_interrupt);
     if (frame == kNotFound) continue;
     const uint32_t base = frames_[frame].context;
-    UnwindTo(frame, strand.begin_ticks, /*is_open=*/false);
+    UnwindTo(frame, Exit::kReturn);
     return base;
   }
   if (current_ != kNoFlowId && landing.knows_function && landing.start == landing.function &&
       frames_.size() < kFramesMax) {
     frames_.push_back({.context = current_,
-                       .return_address = stopped_at_,
-                       .is_interrupt = true,
-                       .entered_ticks = strand.begin_ticks,
-                       .entered_instruction = now_});
-    return Child(graph, current_, strand.edge);
+                       .return_address = StoppedBefore(graph, strand),
+                       .is_interrupt = true});
+    const uint32_t handler = Child(graph, current_, strand.edge);
+    OpenCallNow(handler, frames_.size(), Entry::kInterrupt, now_);
+    return handler;
   }
   uint32_t base = kNoFlowId;
   if (LeapTo(graph, strand, &base)) return base;
@@ -217,7 +345,7 @@ uint32_t CallStackBuilder::BaseOf(const FlowGraph& graph, const FlowStrand& stra
     case FlowStrand::Start::kGap:
       break;
   }
-  Break(strand.begin_ticks);
+  Break(now_.ticks);
   return NewRoot(graph, strand);
 }
 
@@ -226,7 +354,11 @@ void CallStackBuilder::AddStrand(const FlowGraph& graph, const FlowSegment& segm
   const FlowStrand& strand = segment.strands[index];
   const size_t contexts_end = index + 1 < segment.strands.size() ? segment.strands[index + 1].root
                                                                  : segment.contexts.size();
-  now_ = instructions_ + strand.begin_instruction;
+  // Strands begin where time may be between two anchors; their length is that of the segment's worst.
+  now_ = {.ticks = strand.begin_ticks,
+          .instruction = instructions_ + strand.begin_instruction,
+          .uncertainty_ticks = static_cast<uint32_t>(
+              std::min<uint64_t>(segment.uncertainty_ticks, CallEvent::kUnboundedTicks - 1))};
   const uint32_t base = BaseOf(graph, strand, continues);
   const uint32_t above = contexts_[base].parent;
   for (size_t i = strand.root; i < contexts_end; ++i) {
@@ -241,18 +373,18 @@ void CallStackBuilder::AddStrand(const FlowGraph& graph, const FlowSegment& segm
     into.instructions += context.instructions;
     into.ticks += context.ticks;
     into.ticks_outside += context.ticks_outside;
+    into.cycles += context.cycles;
     into.calls += context.calls;
   }
   const size_t room = kFramesMax - std::min(kFramesMax, frames_.size());
   const size_t left_out = strand.frames_size - std::min<size_t>(room, strand.frames_size);
   counts_.frames_lost += left_out;
+  if (sink_ != nullptr) AddCallEvents(segment, index, strand.frames_size - left_out);
   for (size_t i = left_out; i < strand.frames_size; ++i) {
     const OpenFrame& frame = segment.frames[strand.frames_begin + i];
     frames_.push_back({.context = ids_[frame.context],
                        .return_address = frame.return_address,
-                       .is_interrupt = frame.is_interrupt,
-                       .entered_ticks = frame.entered_ticks,
-                       .entered_instruction = instructions_ + frame.entered_instruction});
+                       .is_interrupt = frame.is_interrupt});
   }
   current_ = ids_[strand.last_context];
 }
@@ -265,21 +397,15 @@ void CallStackBuilder::Add(const FlowGraph& graph, const FlowSegment& segment, b
     continues = first.start == FlowStrand::Start::kEnabled &&
                 graph.blocks[graph.edges[first.edge].to].start == stopped_at_;
   }
-  if (!continues) Break(segment.begin_ticks);
+  if (!continues) Break();
   ids_.assign(segment.contexts.size(), kNoFlowId);
   for (size_t i = 0; i < segment.strands.size(); ++i) {
     AddStrand(graph, segment, i, continues && i == 0);
   }
-  if (sink_ != nullptr) {
-    for (const FlowCall& call : segment.calls) {
-      sink_->OnCall({.context = ids_[call.context],
-                     .begin_ticks = call.begin_ticks,
-                     .end_ticks = call.end_ticks,
-                     .instructions = call.end_instruction - call.begin_instruction});
-    }
-  }
+  counts_.call_events_cut += segment.calls_cut;
   instructions_ += segment.instructions;
-  now_ = instructions_;
+  if (segment.has_time) last_ticks_ = segment.end_ticks;
+  now_ = {.ticks = last_ticks_, .instruction = instructions_};
   stopped_at_ = segment.stopped_at;
 }
 

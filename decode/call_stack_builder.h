@@ -13,6 +13,13 @@
 //   3. a frame whose function holds the address: longjmp, exceptions. What is above it is left
 //   4. else nothing is guessed: a new stack begins at the root, and is counted
 //
+// Calls in time (Sink) come from the events of the segments (FlowSegment::calls), each when it ends: those that a call made
+// before itself. A tail call ends with the call that it replaces, or where another replaces it:
+//
+//   call f ────────────────────────────────────────── return      f: depth 1
+//            jump g ──────────── jump h ──────────────            g, h: depth 1 too, inside of f
+//              call i ── return                                   i: depth 2, inside of g
+//
 // Used by the decoders of Intel PT and of CoreSight. Segments must come in order of time. Not thread-safe.
 #pragma once
 
@@ -37,16 +44,41 @@ struct CallTreeNode {
   uint64_t instructions = 0;    // its own
   uint64_t ticks = 0;           // its own, in units of the trace's clock
   uint64_t ticks_outside = 0;   // while tracing was off below it
+  uint64_t cycles = 0;          // its own, of the core
   uint64_t calls = 0;
 };
 
-// A call that was seen from its entry on.
+// One execution of a function.
 struct CallInterval {
-  uint32_t context = 0;
-  uint64_t begin_ticks = 0;  // 0: not known
+  enum class Entry : uint8_t {
+    kUnknown,  // it ran when its stack was first seen
+    kCall,
+    kTailCall,
+    kInterrupt,
+  };
+  enum class Exit : uint8_t {
+    kReturn,
+    kReplaced,  // by a tail call
+    kUnwound,   // without a return of its own: longjmp, exceptions
+    kOpen,      // it had not returned when the trace ended or broke off
+  };
+  Entry entry = Entry::kCall;
+  Exit exit = Exit::kReturn;
+  uint32_t context = 0;  // that was entered
+  uint32_t edge = 0;     // of the graph: that led there
+  uint32_t stack = 0;    // of the thread: others than 0 are those of coroutines
+  uint32_t depth = 0;    // frames below it that are known
+  bool has_time = false;
+  // How far off the ends may be in sum; CallEvent::kUnboundedTicks: one of them lies where no time is known.
+  uint32_t uncertainty_ticks = 0;
+  uint64_t begin_ticks = 0;
   uint64_t end_ticks = 0;
-  uint64_t instructions = 0;  // with callees
-  bool is_open = false;       // had not returned when the trace ended or broke off
+  uint64_t self_ticks = 0;         // without callees
+  uint64_t begin_instruction = 0;  // of the thread
+  uint64_t instructions = 0;       // with callees
+  uint64_t self_instructions = 0;
+
+  uint64_t end_instruction() const { return begin_instruction + instructions; }
 };
 
 // What stack unwinding needs to know of a function.
@@ -79,10 +111,12 @@ class CallStackBuilder {
     uint64_t frames_unwound = 0;     // left without a return of their own
     uint64_t frames_lost = 0;        // by a gap, or too deep
     uint64_t contexts_beyond = 0;
+    uint64_t call_events_cut = 0;  // FlowSegment::calls_cut
   };
   class Sink {
    public:
     virtual ~Sink() = default;
+    // Callees before their callers.
     virtual void OnCall(const CallInterval& interval) = 0;
   };
 
@@ -93,8 +127,8 @@ class CallStackBuilder {
   // `may_resume`: the segment may go on where the thread's last one stopped although another stream holds it (a thread
   // that moved to another CPU).
   void Add(const FlowGraph& graph, const FlowSegment& segment, bool may_resume = false);
-  // The trace breaks off: calls that are open are reported, and nothing is known of the stack any more.
-  void Break(uint64_t ticks);
+  // The trace ends, or breaks off: calls that are open are reported, and nothing is known of the stack any more.
+  void Break() { Break(last_ticks_); }
 
   const std::vector<CallTreeNode>& contexts() const { return contexts_; }
   const Counts& counts() const { return counts_; }
@@ -104,8 +138,22 @@ class CallStackBuilder {
     uint32_t context = 0;  // of the caller
     VirtAddr return_address;
     bool is_interrupt = false;
-    uint64_t entered_ticks = 0;
-    uint64_t entered_instruction = 0;  // of the thread
+  };
+  using Entry = CallInterval::Entry;
+  using Exit = CallInterval::Exit;
+  // A moment of the thread.
+  struct Moment {
+    uint64_t ticks = 0;
+    uint64_t instruction = 0;
+    uint32_t uncertainty_ticks = 0;
+  };
+  struct OpenCall {
+    uint32_t context = 0;
+    uint32_t depth = 0;
+    Entry entry = Entry::kCall;
+    Moment begin;
+    uint64_t inside_ticks = 0;  // of what it called
+    uint64_t inside_instructions = 0;
   };
   static constexpr size_t kNotFound = SIZE_MAX;
 
@@ -125,11 +173,18 @@ class CallStackBuilder {
   // Or the same.
   bool IsUnder(uint32_t context, uint32_t above) const;
   size_t FindFrame(VirtAddr return_address, bool is_interrupt) const;
-  // Leaves what the frames from `frame` on called.
-  void UnwindTo(size_t frame, uint64_t ticks, bool is_open);
+  // Leaves what the frames from `frame` on called; `exit` is how the outermost of them ended.
+  void UnwindTo(size_t frame, Exit exit);
+  void Break(uint64_t ticks);
   // Whether control is in the function that holds the block.
   bool IsIn(const FlowGraph& graph, uint32_t context, const FlowStrand& strand);
-  void Report(size_t frame, uint64_t ticks, bool is_open);
+
+  void OpenCallNow(uint32_t context, size_t depth, Entry entry, const Moment& now);
+  void CloseCall(Exit exit, const Moment& now);
+  // All that are deeper than `depth`: those directly above it by `exit`, the others were unwound.
+  void CloseCallsAbove(size_t depth, Exit exit, const Moment& now);
+  void CloseAllCalls(Exit exit, const Moment& now);
+  void AddCallEvents(const FlowSegment& segment, size_t strand, size_t frames_kept);
 
   TraitsOf traits_of_;
   std::unordered_map<uint64_t, FunctionTraits> traits_;  // by the function's start
@@ -139,15 +194,24 @@ class CallStackBuilder {
   struct ParkedStack {
     std::vector<Frame> frames;
     uint32_t current = kNoFlowId;
+    uint32_t stack = 0;
+    std::vector<OpenCall> calls;
+    Moment left;
   };
+  uint32_t UnusedStack() const;
+  // Where what ran before the strand will go on; 0: not known.
+  VirtAddr StoppedBefore(const FlowGraph& graph, const FlowStrand& strand) const;
 
   std::vector<Frame> frames_;
   uint32_t current_ = kNoFlowId;    // context; kNoFlowId: not known
   std::deque<ParkedStack> parked_;  // left last at the end
   VirtAddr stopped_at_;
   uint64_t instructions_ = 0;  // of the thread, before the segment that is being added
-  uint64_t now_ = 0;           // of the thread, at the strand that is being added
-  std::vector<uint32_t> ids_;  // contexts of the segment, by theirs
+  Moment now_;                 // when the strand that is being added began
+  uint64_t last_ticks_ = 0;
+  uint32_t stack_ = 0;
+  std::vector<OpenCall> calls_;  // of the present stack, innermost last
+  std::vector<uint32_t> ids_;    // contexts of the segment, by theirs
   Counts counts_;
 };
 

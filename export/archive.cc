@@ -7,6 +7,7 @@
 #include "base/hash.h"
 #include "base/str_format.h"
 #include "export/branch_section.h"
+#include "export/flow_section.h"
 #include "export/internal/compression.h"
 #include "export/internal/section_bytes.h"
 #include "export/memory_section.h"
@@ -31,7 +32,8 @@ uint64_t Checksum(uint32_t type, std::string_view name, Bytes content) {
 bool IsKnown(ArchiveSection type) {
   constexpr std::array kKnown = {ArchiveSection::kProfile,  ArchiveSection::kSymbolTable,
                                  ArchiveSection::kCode,     ArchiveSection::kHost,
-                                 ArchiveSection::kBranches, ArchiveSection::kMemory};
+                                 ArchiveSection::kBranches, ArchiveSection::kMemory,
+                                 ArchiveSection::kFlow};
   return std::ranges::find(kKnown, type) != kKnown.end();
 }
 
@@ -73,13 +75,18 @@ Status ArchiveWriter::Add(ArchiveSection type, std::string_view name, Bytes cont
 }
 
 Status ArchiveWriter::AddProfile(const Profile& profile) {
-  TRY_ASSIGN(const std::string message, EncodePprof(profile, {.gzip = false}));
+  // What sums cannot say is about places that no stack may hold.
+  TRY_ASSIGN(const std::string message,
+             EncodePprof(profile, {.gzip = false, .all_locations = !profile.summary.empty()}));
   TRY(Add(ArchiveSection::kProfile, "", AsBytes(message)));
   if (!profile.summary.branches.empty()) {
     TRY(Add(ArchiveSection::kBranches, "", AsBytes(EncodeBranchSection(profile))));
   }
   if (!profile.summary.memory.empty()) {
     TRY(Add(ArchiveSection::kMemory, "", AsBytes(EncodeMemorySection(profile))));
+  }
+  if (!profile.summary.flow.empty()) {
+    TRY(Add(ArchiveSection::kFlow, "", AsBytes(EncodeFlowSection(profile))));
   }
   return OkStatus();
 }
@@ -178,6 +185,7 @@ Result<Profile> ArchiveReader::ReadProfile(const DecodeLimits& limits) const {
   };
   read_summary(ArchiveSection::kBranches, DecodeBranchSection);
   read_summary(ArchiveSection::kMemory, DecodeMemorySection);
+  read_summary(ArchiveSection::kFlow, DecodeFlowSection);
   const auto unknown =
       std::ranges::count_if(entries_, [](const Entry& entry) { return !IsKnown(entry.type); });
   if (unknown > 0) {

@@ -26,6 +26,7 @@ enum class ArchiveSection : uint32_t {
   kHost = 4,         // JSON object that describes the machine; one per archive
   kBranches = 5,  // the profile's BranchSummary (export/branch_section.h); at most one per archive
   kMemory = 6,    // the profile's MemorySummary (export/memory_section.h); at most one per archive
+  kFlow = 7,      // the profile's FlowSummary (export/flow_section.h); at most one per archive
 };
 
 class ArchiveWriter {

@@ -10,6 +10,7 @@
 #include "export/archive.h"
 #include "export/autofdo.h"
 #include "export/bolt.h"
+#include "export/chrome_trace.h"
 #include "export/firefox.h"
 #include "export/folded.h"
 #include "export/html.h"
@@ -17,13 +18,14 @@
 #include "export/internal/foreign.h"
 #include "export/legacy_profiles.h"
 #include "export/perf_script_text.h"
+#include "export/perfetto.h"
 #include "export/speedscope.h"
 
 namespace ptarmigan {
 namespace {
 
-const std::array<FormatTraits, 12>& Table() {
-  static const std::array<FormatTraits, 12> table = {{
+const std::array<FormatTraits, 14>& Table() {
+  static const std::array<FormatTraits, 14> table = {{
       {Format::kPprof,
        "pprof",
        {".pb.gz", ".pprof", ".pb", ".prof"},
@@ -52,6 +54,20 @@ const std::array<FormatTraits, 12>& Table() {
        false,
        false,
        "JSON for the Firefox Profiler"},
+      {Format::kPerfetto,
+       "perfetto",
+       {".perfetto-trace", ".pftrace"},
+       true,
+       false,
+       false,
+       "timeline of a control-flow trace, for Perfetto"},
+      {Format::kChromeTrace,
+       "chrome",
+       {".trace.json"},
+       true,
+       false,
+       false,
+       "the same as JSON of Chrome's tracing"},
       {Format::kHtml, "html", {".html", ".htm"}, true, false, false, "one self-contained page"},
       {Format::kArchive, "archive", {".ptarmigan"}, true, true, false, "profile, symbols and host"},
       {Format::kAutofdo,
@@ -253,6 +269,10 @@ Status WriteProfile(const Profile& profile, Format format, const WriteOptions& o
       return WriteSpeedscope(profile, {.sample_type = sample_type, .title = options.title}, sink);
     case Format::kFirefox:
       return WriteFirefox(profile, {.sample_type = sample_type, .title = options.title}, sink);
+    case Format::kPerfetto:
+      return WritePerfetto(profile, sink);
+    case Format::kChromeTrace:
+      return WriteChromeTrace(profile, sink);
     case Format::kHtml:
       return WriteHtml(profile,
                        {.page = options.html_template,

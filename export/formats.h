@@ -24,6 +24,8 @@ enum class Format : uint8_t {
   kFolded,
   kSpeedscope,
   kFirefox,
+  kPerfetto,     // these two from FlowSummary::intervals
+  kChromeTrace,
   kHtml,
   kArchive,
   kAutofdo,  // these three from the branches of one object: WriteObjectProfile

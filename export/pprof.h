@@ -23,6 +23,7 @@ struct PprofOptions {
   bool gzip = true;
   // 1 to 9; 0: 4 for profiles of long stacks, 5 for others (docs/formats/pprof.md).
   int gzip_level = 0;
+  bool all_locations = false;  // those, too, that no sample has
 };
 
 // kInvalidInput if Profile::CheckValid refuses the profile.

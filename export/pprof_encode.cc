@@ -180,8 +180,9 @@ class Encoder {
 
  public:
   // Pieces of the message go to `gzip` as they are made; null: Encode returns all of it.
-  Encoder(const Profile& profile, internal::GzipStream* gzip)
+  Encoder(const Profile& profile, bool all_locations, internal::GzipStream* gzip)
       : profile_(profile),
+        all_locations_(all_locations),
         gzip_(gzip),
         samples_(profile),
         strings_(profile.strings.size()),
@@ -225,7 +226,7 @@ class Encoder {
   // The most used locations have ids of one byte. The others stand in the order of their addresses, so
   // that what their messages repeat (mapping, high address bytes, function) stands side by side.
   void NumberLocations() {
-    std::vector<uint32_t> uses(profile_.locations.size(), 0);
+    std::vector<uint32_t> uses(profile_.locations.size(), all_locations_ ? 1 : 0);
     for (StackId stack = 0; stack < profile_.stacks.size(); ++stack) {
       const uint32_t count = samples_.Count(stack);
       for (const LocationId id : profile_.Stack(stack)) uses[id] += count;
@@ -433,6 +434,7 @@ class Encoder {
   }
 
   const Profile& profile_;
+  const bool all_locations_;
   internal::GzipStream* gzip_;
   SamplesByStack samples_;
   Renumbering strings_;  // never asked for 0, which is "" in both
@@ -454,9 +456,9 @@ int GzipLevelFor(const Profile& profile) {
 
 Result<std::string> EncodePprof(const Profile& profile, const PprofOptions& options) {
   TRY(profile.CheckValid());
-  if (!options.gzip) return Encoder(profile, nullptr).Encode();
+  if (!options.gzip) return Encoder(profile, options.all_locations, nullptr).Encode();
   internal::GzipStream gzip(options.gzip_level > 0 ? options.gzip_level : GzipLevelFor(profile));
-  gzip.Write(Encoder(profile, &gzip).Encode());
+  gzip.Write(Encoder(profile, options.all_locations, &gzip).Encode());
   return gzip.Finish();
 }
 

@@ -109,6 +109,7 @@ struct CallNode {
   uint64_t instructions = 0;   // its own, without callees
   uint64_t ticks = 0;          // its own, in units of the trace's clock
   uint64_t ticks_outside = 0;  // while tracing was off below it: system calls, preemption
+  uint64_t cycles = 0;         // its own, of the core; 0 where the trace does not count them
   uint64_t calls = 0;
 };
 
@@ -117,8 +118,6 @@ struct OpenFrame {
   uint32_t context = 0;  // of the caller
   VirtAddr return_address;
   bool is_interrupt = false;
-  uint64_t entered_ticks = 0;  // 0: not known
-  uint64_t entered_instruction = 0;
 };
 
 struct FlowStrand {
@@ -135,18 +134,29 @@ struct FlowStrand {
   uint32_t edge = 0;          // of the graph: that led to its first block
   uint32_t frames_begin = 0;  // its part of FlowSegment::frames
   uint32_t frames_size = 0;
+  uint32_t calls_begin = 0;   // its part of FlowSegment::calls, up to the next strand's
   uint32_t last_context = 0;  // that was running when it ended
   uint64_t begin_instruction = 0;
   uint64_t begin_ticks = 0;
 };
 
-// A call that ended inside the segment it began in.
-struct FlowCall {
-  uint32_t context = 0;
-  uint64_t begin_ticks = 0;
-  uint64_t end_ticks = 0;
-  uint64_t begin_instruction = 0;  // counted from the segment's start
-  uint64_t end_instruction = 0;
+// A change of a strand's own stack of calls.
+struct CallEvent {
+  // Of a time that no two anchors enclose.
+  static constexpr uint32_t kUnboundedTicks = UINT32_MAX;
+
+  enum class Kind : uint8_t {
+    kCall,
+    kInterrupt,
+    kTailCall,  // what runs is replaced: no frame is added
+    kReturn,    // the innermost frame goes
+    kUnwind,    // the same, without a return of its own
+  };
+  Kind kind = Kind::kCall;
+  uint32_t context = 0;            // that is entered; of kReturn and kUnwind: that is left
+  uint32_t uncertainty_ticks = 0;  // how far the anchors are apart that `ticks` lies between
+  uint64_t ticks = 0;              // 0: not known
+  uint64_t instruction = 0;        // how many of the segment had run
 };
 
 // A known moment: when this many instructions of the segment had run. Between two of them time is interpolated by
@@ -154,6 +164,7 @@ struct FlowCall {
 struct FlowAnchor {
   uint64_t instruction = 0;
   uint64_t ticks = 0;
+  uint64_t cycles = 0;  // of the core, since some moment before the segment's first anchor
 };
 
 struct FlowEvent {
@@ -231,6 +242,7 @@ struct FlowSegment {
 
   uint64_t instructions = 0;
   bool has_time = false;
+  bool has_cycles = false;
   uint64_t begin_ticks = 0;
   uint64_t end_ticks = 0;
   uint64_t uncertainty_ticks = 0;  // the largest distance between two anchors
@@ -244,7 +256,8 @@ struct FlowSegment {
   std::vector<OpenFrame> frames;
   std::vector<FlowAnchor> anchors;
   std::vector<FlowEvent> events;
-  std::vector<FlowCall> calls;  // on request; in order of their ends
+  std::vector<CallEvent> calls;  // on request; in order
+  uint64_t calls_cut = 0;        // events at the end that found no room
   std::vector<uint32_t>
       path;  // on request: the edges in order, each leading to the block that ran next
 
@@ -299,7 +312,7 @@ inline void FlowSegment::Clear() {
   continues = false;
   stopped_at = {};
   instructions = 0;
-  has_time = false;
+  has_time = has_cycles = false;
   begin_ticks = end_ticks = uncertainty_ticks = 0;
   trust = FlowTrust::kVerified;
   checks = {};
@@ -311,6 +324,7 @@ inline void FlowSegment::Clear() {
   anchors.clear();
   events.clear();
   calls.clear();
+  calls_cut = 0;
   path.clear();
 }
 

@@ -4,6 +4,7 @@
 
 #include "base/str_format.h"
 #include "model/branch_summary.h"
+#include "model/flow_merge.h"
 #include "model/memory_summary.h"
 #include "model/profile.h"
 #include "model/profile_builder.h"
@@ -206,6 +207,7 @@ void AddContent(const Profile& source, std::span<const size_t> types, Importer* 
   }
   AddMemorySummary(source.summary.memory, importer->locations(),
                    &builder->profile().summary.memory);
+  AddFlowSummary(source.summary.flow, importer->locations(), &builder->profile().summary.flow);
 }
 
 }  // namespace

@@ -133,6 +133,7 @@ class SamplePipeline::Impl {
   internal::BranchTable branches_;
   internal::CodeImages images_;
   internal::TraceTable trace_table_;
+  FlowBytes flow_bytes_;  // of all traces
   internal::StackCounter counter_;
   std::vector<EventColumn> columns_;
   std::array<PendingSample, StackFinder::kBatchSamples> batch_;
@@ -250,7 +251,12 @@ void SamplePipeline::Impl::FinishTraces() {
   internal::TraceFlow flow(traces_, images_,
                            {.threads = options_.trace.threads,
                             .want_digest = options_.trace.digest,
-                            .include_suspect = options_.trace.include_suspect});
+                            .include_suspect = options_.trace.include_suspect,
+                            .want_calls = options_.trace.calls || options_.trace.intervals_max > 0,
+                            .intervals = {.count_max = options_.trace.intervals_max,
+                                          .from_ns = options_.trace.from_ns,
+                                          .to_ns = options_.trace.to_ns,
+                                          .tid = options_.trace.tid}});
   const Status decoded = flow.Run();
   if (!decoded) {
     LogWarning(decoded.error().message);
@@ -272,6 +278,11 @@ void SamplePipeline::Impl::FinishTraces() {
                                    .trace_source = flow.source()}));
   }
   trace_table_.Take(&flow, labels, &numbers_);
+  flow_bytes_ = flow.statistics().bytes;
+  for (const internal::TraceOwner& owner : flow.owners()) {
+    const auto [process, thread] = processes_.FindTask(owner.pid, owner.tid);
+    trace_table_.NameThread(owner.thread, thread.comm);
+  }
 }
 
 void SamplePipeline::Impl::OnFork(const TaskEvent& event) {
@@ -395,6 +406,14 @@ void SamplePipeline::Impl::DescribeProfile(Profile* profile) {
 
 // What became of each byte of the AUX area.
 void SamplePipeline::Impl::CountTraceBytes(Quality* quality) const {
+  if (!trace_table_.empty()) {
+    quality->trace_bytes = {
+        {"decoded", flow_bytes_.decoded},         {"before_sync", flow_bytes_.before_sync},
+        {"after_error", flow_bytes_.after_error}, {"overflow", flow_bytes_.overflow},
+        {"no_image", flow_bytes_.no_image},       {"padding", flow_bytes_.padding}};
+    const uint64_t beyond = flow_bytes_.dropped + traces_.counts().refused_bytes;
+    if (beyond > 0) quality->trace_bytes["limit"] = beyond;
+  }
   if (!spe_.active()) return;
   const SpeStatistics& spe = spe_.statistics();
   const SpeByteCounts& bytes = spe.decode.bytes;

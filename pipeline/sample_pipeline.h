@@ -39,6 +39,13 @@ struct TraceOptions {
   bool digest = false;           // FlowSummary::Thread::ip_digest
   bool include_suspect = false;  // parts that decoded but fail a check go into the profile, too
   size_t threads = 1;            // that decode
+  bool calls = false;            // FlowSummary::calls: how long they took
+  // FlowSummary::intervals and marks: how many intervals at most (0: none), of what time of the recording's clock, of which thread
+  // (-1: all).
+  size_t intervals_max = 0;
+  uint64_t from_ns = 0;
+  uint64_t to_ns = UINT64_MAX;
+  int32_t tid = -1;
 };
 
 struct PipelineOptions {

@@ -44,6 +44,9 @@ std::string RenderFlowJson(const Profile& profile);
 std::string RenderFunctionsText(const Profile& profile, const FlowReport& report,
                                 const RenderOptions& options);
 std::string RenderFunctionsJson(const Profile& profile, const FlowReport& report);
+std::string RenderTimelineText(const Profile& profile, const TimelineReport& report,
+                               const RenderOptions& options);
+std::string RenderTimelineJson(const Profile& profile, const TimelineReport& report);
 
 std::string RenderQualityText(const Profile& profile, const RenderOptions& options);
 std::string RenderQualityJson(const Profile& profile);

@@ -120,47 +120,4 @@ std::string RenderFlowJson(const Profile& profile) {
   return internal::DumpJson(json);
 }
 
-std::string RenderFunctionsText(const Profile&, const FlowReport& report,
-                                const RenderOptions& options) {
-  std::string text = Styled(kBold,
-                            StrFormat("{:>14} {:>12} {:>12} {:>10} {:>10}  {}\n", "instructions",
-                                      "calls", "indirect", "jumps", "signals", "function"),
-                            options);
-  constexpr size_t kNumberColumns = 64;
-  for (const FunctionFlow& row : report.functions) {
-    const std::string name = row.function.empty()
-                                 ? StrFormat("{}+0x{:x}", BaseName(row.object), row.address)
-                                 : std::string(row.function);
-    text += StrFormat(
-        "{:>14} {:>12} {:>12} {:>10} {:>10}  {}\n", WithThousands(row.instructions),
-        WithThousands(row.calls), WithThousands(row.indirect_calls), WithThousands(row.jumps),
-        WithThousands(row.interrupts),
-        Shorten(name, options.width > kNumberColumns + 8 ? options.width - kNumberColumns : 8));
-  }
-  if (report.functions_cut > 0) {
-    text += Styled(kDim, StrFormat("and {} more (--limit)\n", WithThousands(report.functions_cut)),
-                   options);
-  }
-  return text;
-}
-
-std::string RenderFunctionsJson(const Profile& profile, const FlowReport& report) {
-  Json json;
-  json["functions"] = Json::array();
-  for (const FunctionFlow& row : report.functions) {
-    json["functions"].push_back({{"function", row.function},
-                                 {"object", row.object},
-                                 {"build_id", row.build_id},
-                                 {"address", StrFormat("0x{:x}", row.address)},
-                                 {"self_instructions", row.instructions},
-                                 {"direct_calls", row.calls},
-                                 {"indirect_calls", row.indirect_calls},
-                                 {"calls", row.calls + row.indirect_calls},
-                                 {"jumps", row.jumps},
-                                 {"signals", row.interrupts}});
-  }
-  json["events"] = internal::EventsJson(profile);
-  return internal::DumpJson(json);
-}
-
 }  // namespace ptarmigan

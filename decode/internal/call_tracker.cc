@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "decode/internal/flow_clock.h"
-
 namespace ptarmigan::internal {
 
 void CallTracker::Begin(FlowSegment* segment, bool want_calls) {
@@ -38,6 +36,7 @@ void CallTracker::StartStrand(FlowStrand::Start start, Callee first, uint64_t no
   strand.start = start;
   strand.edge = first.edge;
   strand.begin_instruction = now;
+  strand.calls_begin = static_cast<uint32_t>(segment.calls.size());
   strand.root = NewContext(kNoFlowId, first);
   context_ = strand.root;
 }
@@ -57,8 +56,7 @@ void CallTracker::CloseStrand() {
     if (i < first) continue;
     open.push_back({.context = frame.context,
                     .return_address = {frame.return_address},
-                    .is_interrupt = frame.is_interrupt,
-                    .entered_instruction = frame.entered});
+                    .is_interrupt = frame.is_interrupt});
   }
   strand.frames_size = static_cast<uint32_t>(open.size()) - strand.frames_begin;
   frames_.clear();
@@ -97,11 +95,13 @@ bool CallTracker::Resume(uint64_t address) {
 void CallTracker::UnwindTo(size_t frame) {
   counts_.frames_unwound += frames_.size() - frame - 1;
   beyond_ = 0;
-  while (frames_.size() > frame) Pop();
+  while (frames_.size() > frame + 1) Pop(CallEvent::Kind::kUnwind);
+  Pop(CallEvent::Kind::kReturn);
 }
 
 void CallTracker::Replace(Callee callee) {
   context_ = Child(segment_->contexts[context_].parent, callee);
+  if (want_calls_ && beyond_ == 0) AddCallEvent(CallEvent::Kind::kTailCall);
 }
 
 uint32_t CallTracker::Child(uint32_t parent, Callee callee) {
@@ -154,9 +154,12 @@ void CallTracker::GrowSlots() {
   }
 }
 
-void CallTracker::AddCall(const Frame& frame) {
-  segment_->calls.push_back(
-      {.context = context_, .begin_instruction = frame.entered, .end_instruction = credited_});
+void CallTracker::AddCallEvent(CallEvent::Kind kind) {
+  if (segment_->calls.size() >= kCallEventsMax) {
+    ++segment_->calls_cut;
+    return;
+  }
+  segment_->calls.push_back({.kind = kind, .context = context_, .instruction = credited_});
 }
 
 void CallTracker::Finish(uint64_t now) {
@@ -169,32 +172,41 @@ void CallTracker::Finish(uint64_t now) {
   segment_->checks.returns_unmatched = unmatched_;
 }
 
+void CallTracker::TimeCalls() {
+  if (segment_->anchors.empty()) return;
+  FlowClock clock(segment_->anchors);
+  // CYC packets are dense, and some stand before packets whose branches began long before.
+  const size_t spread = segment_->has_cycles ? 4 : 1;
+  for (CallEvent& event : segment_->calls) {
+    // Time that passed outside is over when an interrupt's code runs.
+    event.ticks = event.kind == CallEvent::Kind::kInterrupt ? clock.TicksBehind(event.instruction)
+                                                            : clock.TicksAt(event.instruction);
+    event.uncertainty_ticks = clock.UncertaintyAt(event.instruction, spread);
+  }
+}
+
 void CallTracker::ShareTime() {
   FlowSegment& segment = *segment_;
-  if (segment.anchors.size() < 2) return;
+  TimeCalls();
+  if (segment.anchors.empty()) return;
   FlowClock clock(segment.anchors);
-  uint64_t before = clock.TicksAt(0);
-  for (const Piece& piece : pieces_) {
-    CallNode& context = segment.contexts[piece.context];
-    if (piece.outside) {
-      const uint64_t after = clock.TicksBehind(piece.end);
-      context.ticks_outside += after - before;
-      before = after;
-    } else {
-      const uint64_t after = clock.TicksAt(piece.end);
-      context.ticks += after - before;
-      before = after;
-    }
-  }
-  for (OpenFrame& frame : segment.frames) {
-    frame.entered_ticks = clock.Find(frame.entered_instruction);
-  }
   for (FlowStrand& strand : segment.strands) {
     strand.begin_ticks = clock.Find(strand.begin_instruction);
   }
-  for (FlowCall& call : segment.calls) {
-    call.begin_ticks = clock.Find(call.begin_instruction);
-    call.end_ticks = clock.Find(call.end_instruction);
+  ShareAmongPieces(clock, &CallNode::ticks, &CallNode::ticks_outside);
+  if (segment.has_cycles) {
+    ShareAmongPieces(FlowClock(segment.anchors, &FlowAnchor::cycles), &CallNode::cycles, nullptr);
+  }
+}
+
+void CallTracker::ShareAmongPieces(FlowClock clock, uint64_t CallNode::*inside,
+                                   uint64_t CallNode::*outside) {
+  uint64_t before = clock.TicksAt(0);
+  for (const Piece& piece : pieces_) {
+    const uint64_t after = piece.outside ? clock.TicksBehind(piece.end) : clock.TicksAt(piece.end);
+    uint64_t CallNode::*const into = piece.outside ? outside : inside;
+    if (into != nullptr) segment_->contexts[piece.context].*into += after - before;
+    before = after;
   }
 }
 

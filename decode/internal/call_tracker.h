@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "decode/internal/flow_clock.h"
 #include "model/control_flow.h"
 
 namespace ptarmigan::internal {
@@ -23,6 +24,7 @@ class CallTracker {
   static constexpr size_t kContextsMax = size_t{1} << 20;
   static constexpr size_t kStrandsMax = size_t{1} << 14;
   static constexpr size_t kOpenFramesMax = size_t{1} << 17;
+  static constexpr size_t kCallEventsMax = size_t{1} << 20;
   // How many frames a return may unwind at once.
   static constexpr size_t kUnwindMax = 4096;
 
@@ -60,15 +62,18 @@ class CallTracker {
       ++counts_.frames_beyond;
       return;
     }
-    frames_.push_back({return_address, context_, is_interrupt, credited_});
+    frames_.push_back({return_address, context_, is_interrupt});
     ++on_stack_[Slot(return_address)];
     context_ = Child(context_, callee);
+    if (want_calls_) {
+      AddCallEvent(is_interrupt ? CallEvent::Kind::kInterrupt : CallEvent::Kind::kCall);
+    }
   }
   // False if no frame waits for it. Unwinds what is above the one that does.
   bool Return(uint64_t landing) {
     if (beyond_ == 0 && !frames_.empty() && frames_.back().return_address == landing) [[likely]] {
       ++matched_;
-      Pop();
+      Pop(CallEvent::Kind::kReturn);
       return true;
     }
     return ReturnSlow(landing);
@@ -95,7 +100,6 @@ class CallTracker {
     uint64_t return_address;
     uint32_t context;  // of the caller
     bool is_interrupt;
-    uint64_t entered;  // instructions
   };
   struct Piece {
     uint32_t context;
@@ -115,10 +119,10 @@ class CallTracker {
   static size_t Slot(uint64_t address) {
     return static_cast<size_t>((address * 0x9e3779b97f4a7c15U) >> 52);
   }
-  void Pop() {
+  void Pop(CallEvent::Kind kind) {
     const Frame& frame = frames_.back();
     --on_stack_[Slot(frame.return_address)];
-    if (want_calls_) AddCall(frame);
+    if (want_calls_) AddCallEvent(kind);
     context_ = frame.context;
     frames_.pop_back();
   }
@@ -128,8 +132,11 @@ class CallTracker {
   uint32_t NewContext(uint32_t parent, Callee callee);
   void GrowSlots();
   void CloseStrand();
-  void AddCall(const Frame& frame);
+  void AddCallEvent(CallEvent::Kind kind);
   void ShareTime();
+  // What passes by the clock goes to the contexts; `outside` null: what passes while tracing is off, to none.
+  void ShareAmongPieces(FlowClock clock, uint64_t CallNode::*inside, uint64_t CallNode::*outside);
+  void TimeCalls();
 
   FlowSegment* segment_ = nullptr;
   bool want_calls_ = false;

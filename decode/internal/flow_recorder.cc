@@ -84,6 +84,7 @@ void FlowRecorder::Begin(FlowSegment* segment, FlowStrand::Start start) {
   stopped_at_ = 0;
   instructions_ = 0;
   last_ticks_ = 0;
+  last_cycles_ = 0;
   has_time_ = false;
 }
 
@@ -163,19 +164,21 @@ void FlowRecorder::OnEvent(FlowEvent::Kind kind, uint64_t address, uint64_t valu
                               .value = value});
 }
 
-void FlowRecorder::AddAnchor(uint64_t ticks) {
+void FlowRecorder::AddAnchor(uint64_t ticks, uint64_t cycles) {
   std::vector<FlowAnchor>& anchors = segment_->anchors;
   if (has_time_ && ticks < last_ticks_) return;  // a clock never goes back
   has_time_ = true;
   last_ticks_ = ticks;
+  last_cycles_ = std::max(last_cycles_, cycles);
   // Time that passes without an instruction belongs before the next one, unless it was spent outside, which shows in two
   // anchors at one instruction.
   if (anchors.size() >= 2 && anchors.back().instruction == instructions_ &&
       anchors[anchors.size() - 2].instruction == instructions_) {
     anchors.back().ticks = ticks;
+    anchors.back().cycles = last_cycles_;
     return;
   }
-  anchors.push_back({instructions_, ticks});
+  anchors.push_back({instructions_, ticks, last_cycles_});
 }
 
 void FlowRecorder::Step(uint32_t id, const HotEdge& edge, uint64_t start) {
@@ -206,10 +209,9 @@ void FlowRecorder::Step(uint32_t id, const HotEdge& edge, uint64_t start) {
       if (arrival_ == Arrival::kElsewhere) {
         // Back where an earlier interrupt struck, or from code that was not traced.
         if (tracker_.Resume(start) || tracker_.Return(start)) return;
-        if (!edge.lands_on_start) {
-          tracker_.StartStrand(FlowStrand::Start::kEnabled, callee, instructions_);
-          return;
-        }
+        // Or the handler of a signal: who waits for what is known where all frames are.
+        tracker_.StartStrand(FlowStrand::Start::kEnabled, callee, instructions_);
+        return;
       }
       tracker_.Call(callee, interrupted_at_, true);
       return;
@@ -374,8 +376,9 @@ bool FlowRecorder::InstructionsBefore(const Block& block, uint64_t address, uint
 }
 
 void FlowRecorder::Finish(RecordedGraph* graph) {
-  if (options_.want_contexts) tracker_.Finish(instructions_);
   FlowSegment& segment = *segment_;
+  segment.has_cycles = last_cycles_ != 0;
+  if (options_.want_contexts) tracker_.Finish(instructions_);
   segment.instructions = instructions_;
   segment.has_time = has_time_;
   segment.stopped_at = {stopped_at_};

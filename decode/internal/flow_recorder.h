@@ -89,9 +89,10 @@ class FlowRecorder {
   }
   // The last branch led to `address`, where nothing could run: what comes next is an event.
   void OnArrival(uint64_t address);
-  // The trace's clock, as of all instructions so far.
-  void OnTime(uint64_t ticks) {
-    if (ticks != last_ticks_) AddAnchor(ticks);
+  // The trace's clock, as of all instructions so far; and the core's cycles, counted from the same moment for all segments
+  // of a walk, where the trace tells them.
+  void OnTime(uint64_t ticks, uint64_t cycles = 0) {
+    if (ticks != last_ticks_) AddAnchor(ticks, cycles);
   }
   // Tracing went off; it may go on at `resume` (0: not known). What follows is no edge.
   void OnStopped(uint64_t resume);
@@ -132,7 +133,7 @@ class FlowRecorder {
   };
   // What is compared and counted at each block.
   struct HotEdge {
-    uint64_t start = UINT64_MAX;  // of the block it leads to
+    uint64_t start = UINT64_MAX;   // of the block it leads to
     uint32_t length = UINT32_MAX;  // LengthAndMode
     uint32_t to = 0;
     uint32_t count = 0;  // in this segment
@@ -183,7 +184,7 @@ class FlowRecorder {
   uint32_t FindBlock(const Block& block);
   void AddBlock(const Block& block);
   Bytes CodeAt(uint64_t address, InstructionBuffer* buffer) const;
-  void AddAnchor(uint64_t ticks);
+  void AddAnchor(uint64_t ticks, uint64_t cycles);
 
   Options options_;
   LandingCheck landing_check_;
@@ -208,6 +209,7 @@ class FlowRecorder {
   uint64_t interrupted_at_ = 0;
   uint64_t instructions_ = 0;
   uint64_t last_ticks_ = 0;
+  uint64_t last_cycles_ = 0;
   bool has_time_ = false;
   CallTracker tracker_;
   RecordedGraph fresh_;

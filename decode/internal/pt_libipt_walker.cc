@@ -165,7 +165,7 @@ class LibiptWalker : public PtWalker {
   void UseOccupant(size_t index, uint64_t ticks);
   bool SetImage(const CodeImage* image, size_t epoch);
   // Takes up new code when its time comes. `enabled_now`: tracing has just begun, so that another owner may run.
-  void FollowTime(uint64_t ticks, bool enabled_now);
+  void FollowTime(uint64_t ticks, uint64_t cycles, bool enabled_now);
   void StartPart(FlowStrand::Start start);
   void FinishPart();
   void Run();
@@ -292,7 +292,7 @@ void LibiptWalker::UseOccupant(size_t index, uint64_t ticks) {
   next_change_ticks_ = next;
 }
 
-void LibiptWalker::FollowTime(uint64_t ticks, bool enabled_now) {
+void LibiptWalker::FollowTime(uint64_t ticks, uint64_t cycles, bool enabled_now) {
   if (ticks < next_change_ticks_) return;
   const std::span<const CodeOccupant> occupants = task_->occupants;
   size_t index = occupant_;
@@ -304,7 +304,7 @@ void LibiptWalker::FollowTime(uint64_t ticks, bool enabled_now) {
     FinishPart();
     UseOccupant(index, ticks);
     StartPart(FlowStrand::Start::kEnabled);
-    if (options_.want_time) recorder_.OnTime(ticks);
+    if (options_.want_time) recorder_.OnTime(ticks, cycles);
     return;
   }
   UseOccupant(index, ticks);
@@ -432,9 +432,10 @@ void LibiptWalker::FollowPackets() {
   const size_t position = Position();
   if (position == position_) return;
   uint64_t ticks = 0;
-  if (scan_.TicksAt(position_, &ticks) && ticks > recorder_.last_ticks()) {
-    recorder_.OnTime(ticks);
-    FollowTime(ticks, false);
+  uint64_t cycles = 0;
+  if (scan_.TicksAt(position_, &ticks, &cycles) && ticks > recorder_.last_ticks()) {
+    recorder_.OnTime(ticks, cycles);
+    FollowTime(ticks, cycles, false);
   }
   position_ = position;
 }
@@ -528,9 +529,10 @@ bool LibiptWalker::ResumeBehindMissingCode(int* status) {
     recorder_.OnEvent(FlowEvent::Kind::kMissingCode, address_, pte_nomap);
     recorder_.OnStoppedBehindBlock(/*by_kernel=*/false);
     uint64_t ticks = 0;
-    if (options_.want_time && scan_.TicksAt(landing->end_offset, &ticks)) {
-      recorder_.OnTime(ticks);
-      FollowTime(ticks, landing->enables);
+    uint64_t cycles = 0;
+    if (options_.want_time && scan_.TicksAt(landing->end_offset, &ticks, &cycles)) {
+      recorder_.OnTime(ticks, cycles);
+      FollowTime(ticks, cycles, landing->enables);
     }
     recorder_.OnResumed(landing->address);
     scan_.SkipMarks(landing->end_offset);
@@ -630,8 +632,8 @@ void LibiptWalker::TakeEvent(const pt_event& event) {
 void LibiptWalker::TakeMark(PtPacketScan::Mark::Kind kind) {
   const PtPacketScan::Mark* mark = scan_.NextMark(kind, Position());
   if (!options_.want_time || mark == nullptr || !mark->has_time) return;
-  recorder_.OnTime(mark->ticks);
-  if (kind == PtPacketScan::Mark::Kind::kEnable) FollowTime(mark->ticks, true);
+  recorder_.OnTime(mark->ticks, mark->cycles);
+  if (kind == PtPacketScan::Mark::Kind::kEnable) FollowTime(mark->ticks, mark->cycles, true);
 }
 
 // Where the last branch before an overflow led is known, though not what ran there. An event that waits to be taken makes

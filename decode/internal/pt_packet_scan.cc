@@ -106,9 +106,9 @@ PtClock::PtClock(const PtConfig& config, bool want_time)
                      : CrystalToTicks(uint64_t{1} << config.mtc_frequency)) {}
 
 void PtClock::Reset() {
-  known_ = false;
+  known_ = lost_ = false;
   ticks_ = base_ticks_ = 0;
-  cycles_ = 0;
+  cycles_ = all_cycles_ = 0;
   has_tma_ = has_mtc_ = false;
   mtc_cycles_ = 0;
   cbr_ = cbr_max_ = 0;
@@ -121,6 +121,7 @@ void PtClock::Reset() {
 void PtClock::Advance(uint64_t ticks) {
   base_ticks_ = ticks;
   cycles_ = 0;
+  lost_ = false;
   if (!known_ || ticks > ticks_) ticks_ = ticks;
 }
 
@@ -208,7 +209,8 @@ void PtClock::Compare(uint64_t ticks) {
 
 void PtClock::Pass(uint64_t cycles) {
   cycles_ += cycles;
-  if (!known_) return;
+  all_cycles_ += cycles;
+  if (!known_ || lost_) return;
   uint64_t passed = 0;
   if (KnowsRatio()) {
     passed = cbr_ == config_.nominal_ratio ? cycles_ : Scale(cycles_, config_.nominal_ratio, cbr_);
@@ -228,7 +230,7 @@ void PtClock::Cbr(uint8_t ratio) {
 }
 
 void PtPacketScan::AddMark(size_t offset, Mark::Kind kind) {
-  marks_.push_back({offset, kind, clock_.known(), clock_.ticks()});
+  marks_.push_back({offset, kind, clock_.known(), clock_.ticks(), clock_.cycles()});
   clock_.Interrupt();
 }
 
@@ -238,6 +240,7 @@ size_t PtPacketScan::Extended(const std::byte* at, size_t left, size_t offset) {
   switch (std::to_integer<uint8_t>(at[1])) {
     case 0xf3:
       AddMark(offset, Mark::Kind::kOverflow);
+      clock_.Overflow();
       break;
     case 0x73:
       clock_.Tma(Little<uint16_t>(at + 2), static_cast<uint16_t>(Little<uint16_t>(at + 5) & 0x1ff));

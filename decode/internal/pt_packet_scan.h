@@ -40,8 +40,12 @@ class PtClock {
     mtcs_in_a_row_ = 0;
     excess_cycles_ = 0;
   }
+  // Packets were lost: cycles tell nothing until a packet says the time again.
+  void Overflow() { lost_ = true; }
   bool known() const { return known_; }
   uint64_t ticks() const { return ticks_; }
+  // Of all CYC packets.
+  uint64_t cycles() const { return all_cycles_; }
   // More cycles passed than the crystal's clock had time for.
   bool implausible() const { return implausible_; }
   const PtConfig& config() const { return config_; }
@@ -57,10 +61,12 @@ class PtClock {
   const bool want_time_;
   const uint64_t mtc_ticks_;  // from one MTC packet to the next
   bool known_ = false;
+  bool lost_ = false;
   uint64_t ticks_ = 0;
   // Of the last packet that is exact.
   uint64_t base_ticks_ = 0;
   uint64_t cycles_ = 0;  // since then
+  uint64_t all_cycles_ = 0;
   bool has_tma_ = false;
   bool has_mtc_ = false;
   uint64_t tma_ticks_ = 0;  // when the crystal's clock stood at `tma_crystal_`
@@ -89,6 +95,7 @@ class PtPacketScan {
     Kind kind = Kind::kEnable;
     bool has_time = false;
     uint64_t ticks = 0;
+    uint64_t cycles = 0;
   };
 
   // Unless `want_time`, TicksAt is not asked.
@@ -98,11 +105,13 @@ class PtPacketScan {
   // `bytes` begin with a PSB. Stops at what is no packet.
   void Scan(Bytes bytes);
 
-  // The time at the packet at `offset`: false if it is not known. Offsets must not fall.
-  bool TicksAt(size_t offset, uint64_t* ticks) {
+  // The time at the packet at `offset`, and the cycles that CYC packets told until then: false if the time is not known.
+  // Offsets must not fall.
+  bool TicksAt(size_t offset, uint64_t* ticks, uint64_t* cycles) {
     while (next_point_ < points_.size() && points_[next_point_].offset <= offset) ++next_point_;
     if (next_point_ == 0) return false;
     *ticks = points_[next_point_ - 1].ticks;
+    *cycles = points_[next_point_ - 1].cycles;
     return true;
   }
   // The next packet of a kind that lies before `end`; null if there is none. What it passes is not found again.
@@ -124,6 +133,7 @@ class PtPacketScan {
   struct Point {
     size_t offset = 0;  // behind the packet
     uint64_t ticks = 0;
+    uint64_t cycles = 0;
   };
   struct Padding {
     size_t offset = 0;
@@ -134,7 +144,7 @@ class PtPacketScan {
   void AddPoint(size_t offset) {
     if (!want_time_ || !clock_.known()) return;
     if (points_.empty() || points_.back().ticks != clock_.ticks()) {
-      points_.push_back({offset, clock_.ticks()});
+      points_.push_back({offset, clock_.ticks(), clock_.cycles()});
     }
   }
   void AddMark(size_t offset, Mark::Kind kind);

@@ -10,6 +10,9 @@
 namespace ptarmigan::internal {
 namespace {
 
+// A timeline with more of them shows nothing.
+constexpr size_t kMarksMax = size_t{1} << 18;
+
 std::string_view GapName(FlowEvent::Kind kind) {
   switch (kind) {
     case FlowEvent::Kind::kDisabled:
@@ -55,7 +58,11 @@ TraceFlow::TraceFlow(const TraceStreams& streams, CodeImages& images,
     : streams_(streams),
       images_(images),
       options_(options),
-      is_coresight_(streams.kind() == TraceKind::kCoreSight) {}
+      is_coresight_(streams.kind() == TraceKind::kCoreSight) {
+  if (!options_.want_calls) return;
+  calls_ = std::make_unique<CallTimes>(options_.intervals,
+                                       [this](uint64_t ticks) { return MomentNs(ticks); });
+}
 
 uint32_t TraceFlow::ThreadOf(int32_t pid, int32_t tid) {
   const auto [found, is_new] =
@@ -80,12 +87,15 @@ uint32_t TraceFlow::OwnerOf(int32_t pid, int32_t tid, const CodeImages::Life* li
         return CodeImages::TraitsOf(*image, block);
       };
     }
+    const uint32_t thread = ThreadOf(pid, tid);
+    CallStackBuilder::Sink* sink =
+        calls_ != nullptr ? calls_->SinkOf(found->second, thread, tid) : nullptr;
     owners_.push_back({.pid = pid,
                        .tid = tid,
                        .life = id,
                        .image = life != nullptr ? life->image : nullptr,
-                       .thread = ThreadOf(pid, tid),
-                       .stacks = std::make_unique<CallStackBuilder>(std::move(traits))});
+                       .thread = thread,
+                       .stacks = std::make_unique<CallStackBuilder>(std::move(traits), sink)});
   }
   return found->second;
 }
@@ -132,6 +142,10 @@ Status TraceFlow::Run() {
   summary_.source = source();
   TRY(is_coresight_ ? RunCoreSight() : RunPt());
   UseWaiting();
+  for (const TraceOwner& owner : owners_) owner.stacks->Break();
+  std::ranges::stable_sort(summary_.marks, {}, [](const FlowSummary::Mark& mark) {
+    return std::pair(mark.thread, mark.begin_ns);
+  });
   for (const FlowStatistics::MissingObject& object : statistics_.missing) {
     summary_.missing_code[object.name] += object.bytes;
   }
@@ -144,6 +158,7 @@ Status TraceFlow::RunPt() {
   PtOptions options;
   options.threads = options_.threads;
   options.want_path = options_.want_digest;
+  options.want_calls = options_.want_calls;
   TRY_ASSIGN(const std::unique_ptr<PtDecoder> decoder,
              PtDecoder::Create(recording.config, options));
   std::vector<std::vector<CodeOccupant>> occupants = AllOccupants();
@@ -171,6 +186,7 @@ Status TraceFlow::RunPt() {
 Status TraceFlow::RunCoreSight() {
   CoreSightFlowOptions options;
   options.want_path = options_.want_digest;
+  options.want_calls = options_.want_calls;
   options.time = streams_.time_conversion();
   TRY_ASSIGN(const std::unique_ptr<CoreSightFlow> decoder,
              CoreSightFlow::Create(streams_.coresight(), streams_.trace_ids(), options));
@@ -227,7 +243,8 @@ void TraceFlow::OnFlowSegment(const FlowGraph& graph, const FlowSegment& segment
   }
   waiting_bytes_ += segment.path.size() * sizeof(uint32_t) +
                     segment.contexts.size() * sizeof(segment.contexts[0]) +
-                    segment.frames.size() * sizeof(OpenFrame);
+                    segment.frames.size() * sizeof(OpenFrame) +
+                    segment.calls.size() * sizeof(CallEvent);
   if (waiting_bytes_ > options_.waiting_bytes_max) {
     // Its order is lost; what it ran has been counted.
     state.digest_lost = true;
@@ -246,7 +263,9 @@ void TraceFlow::Count(const FlowGraph& graph, const FlowSegment& segment) {
   } else if (thread.cpu && *thread.cpu != cpu) {
     thread.cpu.reset();
   }
-  has_time_ |= segment.has_time;
+  has_cycles_ |= segment.has_cycles;
+  CountTime(segment, &thread);
+  if (options_.intervals.count_max > 0) NoteMarks(segment);
   thread.instructions += segment.instructions;
   thread.bytes += segment.bytes;
   in_segments_ += segment.bytes;
@@ -282,6 +301,49 @@ void TraceFlow::Count(const FlowGraph& graph, const FlowSegment& segment) {
   }
 }
 
+void TraceFlow::CountTime(const FlowSegment& segment, FlowSummary::Thread* thread) {
+  if (!segment.has_time) return;
+  has_time_ = true;
+  const uint64_t begin_ns = MomentNs(segment.begin_ticks);
+  if (begin_ns == 0) return;
+  if (thread->begin_ns == 0 || begin_ns < thread->begin_ns) thread->begin_ns = begin_ns;
+  thread->end_ns = std::max(thread->end_ns, MomentNs(segment.end_ticks));
+  thread->uncertainty_ns = std::max(thread->uncertainty_ns, ToNs(segment.uncertainty_ticks));
+}
+
+// What a timeline shows beside what ran.
+void TraceFlow::NoteMarks(const FlowSegment& segment) {
+  using Kind = FlowSummary::Mark::Kind;
+  const uint32_t thread = owners_[segment.owner].thread;
+  for (const FlowEvent& event : segment.events) {
+    if (event.kind == FlowEvent::Kind::kOverflow) {
+      AddMark(Kind::kOverflow, event.ticks, event.ticks, thread);
+    } else if (event.kind == FlowEvent::Kind::kMissingCode) {
+      AddMark(Kind::kMissingCode, event.ticks, event.ticks, thread);
+    } else if (event.kind == FlowEvent::Kind::kError) {
+      AddMark(Kind::kError, event.ticks, event.ticks, thread);
+    }
+  }
+  if (segment.trust == FlowTrust::kVerified) return;
+  AddMark(segment.trust == FlowTrust::kSuspect ? Kind::kSuspect : Kind::kBad, segment.begin_ticks,
+          segment.end_ticks, thread);
+}
+
+void TraceFlow::AddMark(FlowSummary::Mark::Kind kind, uint64_t begin_ticks, uint64_t end_ticks,
+                        uint32_t thread) {
+  const int32_t tid = summary_.threads[thread].tid;
+  if (begin_ticks == 0 || (options_.intervals.tid >= 0 && options_.intervals.tid != tid)) return;
+  const uint64_t begin_ns = MomentNs(begin_ticks);
+  const uint64_t end_ns = MomentNs(end_ticks);
+  if (end_ns < options_.intervals.from_ns || begin_ns >= options_.intervals.to_ns) return;
+  if (summary_.marks.size() >= kMarksMax) {
+    ++summary_.marks_cut;
+    return;
+  }
+  summary_.marks.push_back(
+      {.thread = thread, .kind = kind, .begin_ns = begin_ns, .end_ns = end_ns});
+}
+
 void TraceFlow::Use(const FlowSegment& segment, size_t stream) {
   const TraceOwner& owner = owners_[segment.owner];
   ThreadState& state = states_[owner.thread];
@@ -291,7 +353,7 @@ void TraceFlow::Use(const FlowSegment& segment, size_t stream) {
   if (IsUsed(segment)) {
     owner.stacks->Add(graph_, segment, may_resume);
   } else {
-    owner.stacks->Break(segment.begin_ticks);
+    owner.stacks->Break();
   }
 }
 

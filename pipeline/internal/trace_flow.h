@@ -24,6 +24,7 @@
 #include "decode/trace_streams.h"
 #include "model/control_flow.h"
 #include "model/flow_summary.h"
+#include "pipeline/internal/call_times.h"
 #include "pipeline/internal/code_images.h"
 
 namespace ptarmigan::internal {
@@ -32,6 +33,8 @@ struct TraceFlowOptions {
   size_t threads = 1;
   bool want_digest = false;
   bool include_suspect = false;  // in what goes into profiles
+  bool want_calls = false;       // how long they took
+  IntervalOptions intervals;     // with want_calls
   // Of segments that wait for the order of a thread's streams.
   uint64_t waiting_bytes_max = uint64_t{1} << 30;
 };
@@ -66,10 +69,15 @@ class TraceFlow : private FlowSink {
   const std::vector<TraceOwner>& owners() const { return owners_; }
   const FlowGraph& graph() const { return graph_; }
   bool has_time() const { return has_time_; }
+  bool has_cycles() const { return has_cycles_; }
+  // How long calls took; null if nobody asked.
+  CallTimes* calls() const { return calls_.get(); }
   // Ticks of the trace's clock as nanoseconds; 0 without one.
   uint64_t ToNs(uint64_t ticks) const {
     return is_coresight_ ? ticks : pt_.ToNs(ticks) - pt_.ToNs(0);
   }
+  // A moment of the trace's clock on the recording's; 0 where that is not known.
+  uint64_t MomentNs(uint64_t ticks) const { return is_coresight_ ? ticks : pt_.ToNs(ticks); }
   // By process and edge, of trusted segments (or all, if suspect ones are asked for).
   std::vector<EdgeSum> Edges() const;
   // Threads with their counts; functions and calls are left to those who know places.
@@ -105,6 +113,10 @@ class TraceFlow : private FlowSink {
   uint32_t OwnerOf(int32_t pid, int32_t tid, const CodeImages::Life* life);
   uint32_t ThreadOf(int32_t pid, int32_t tid);
   void Count(const FlowGraph& graph, const FlowSegment& segment);
+  void CountTime(const FlowSegment& segment, FlowSummary::Thread* thread);
+  void NoteMarks(const FlowSegment& segment);
+  void AddMark(FlowSummary::Mark::Kind kind, uint64_t begin_ticks, uint64_t end_ticks,
+               uint32_t thread);
   // In order of time within each thread.
   void Use(const FlowSegment& segment, size_t stream);
   void Digest(const std::vector<uint32_t>& path, ThreadState* state);
@@ -117,6 +129,7 @@ class TraceFlow : private FlowSink {
   const TraceStreams& streams_;
   CodeImages& images_;
   const TraceFlowOptions options_;
+  std::unique_ptr<CallTimes> calls_;
   std::vector<TraceOwner> owners_;
   std::map<std::pair<uint64_t, int32_t>, uint32_t> owner_of_;  // by life and tid
   std::map<std::pair<int32_t, int32_t>, uint32_t> thread_of_;
@@ -128,6 +141,7 @@ class TraceFlow : private FlowSink {
   const bool is_coresight_;
   PtConfig pt_;
   bool has_time_ = false;
+  bool has_cycles_ = false;
   size_t stream_ = 0;      // that is being decoded
   FlowBytes in_segments_;  // of its bytes
   uint64_t order_ = 0;

@@ -3,13 +3,14 @@
 #include <algorithm>
 #include <map>
 #include <tuple>
+#include <utility>
 
+#include "base/compact_index.h"
 #include "model/branch_summary.h"
 
 namespace ptarmigan::internal {
-namespace {
 
-class Placer {
+class TraceTable::Placer {
  public:
   Placer(const TraceFlow& flow, PlaceNumbers* numbers) : flow_(flow), numbers_(*numbers) {}
 
@@ -18,12 +19,13 @@ class Placer {
     if (owner.image == nullptr) return TraceTable::kNoPlace;
     const size_t epoch =
         std::min<size_t>(flow_.graph().blocks[block].epoch, owner.image->Epochs() - 1);
-    const auto [found, is_new] =
-        places_.try_emplace({owner.life, address.value, epoch}, TraceTable::kNoPlace);
-    if (!is_new) return found->second;
+    const auto next = static_cast<uint32_t>(places_.size());
+    const uint32_t found = index_.FindOrInsert({address.value, SpaceOf(owner.life, epoch)}, next);
+    if (found != next) return places_[found];
     const auto place = CodeImages::PlaceOf(*owner.image, address, epoch);
-    if (place) found->second = numbers_.NumberOf(*place, owner.image->EpochStartNs(epoch));
-    return found->second;
+    places_.push_back(place ? numbers_.NumberOf(*place, owner.image->EpochStartNs(epoch))
+                            : TraceTable::kNoPlace);
+    return places_.back();
   }
 
   // Where the function begins that holds the block; where none is known, the block.
@@ -54,18 +56,65 @@ class Placer {
   }
 
  private:
+  // A number for the code of a process at a time.
+  uint32_t SpaceOf(uint64_t life, size_t epoch) {
+    if (life != last_life_ || epoch != last_epoch_) {
+      const auto next = static_cast<uint32_t>(spaces_.size());
+      last_space_ = spaces_.try_emplace({life, epoch}, next).first->second;
+      last_life_ = life;
+      last_epoch_ = epoch;
+    }
+    return last_space_;
+  }
+
   const TraceFlow& flow_;
   PlaceNumbers& numbers_;
-  std::map<std::tuple<uint64_t, uint64_t, size_t>, uint32_t> places_;
+  CompactIndex index_;  // (address, space) -> index of places_
+  std::vector<uint32_t> places_;
+  std::map<std::pair<uint64_t, size_t>, uint32_t> spaces_;
+  uint64_t last_life_ = 0;
+  size_t last_epoch_ = SIZE_MAX;
+  uint32_t last_space_ = 0;
 };
 
-}  // namespace
+// Edges of the graph become the places at their ends.
+void TraceTable::TakeCalls(const TraceFlow& flow, Placer* placer) {
+  if (flow.calls() == nullptr) return;
+  const FlowGraph& graph = flow.graph();
+  const auto callee_of = [&](uint32_t owner, uint32_t edge) {
+    return placer->EntryOf(flow.owners()[owner], graph.edges[edge].to);
+  };
+  const auto caller_of = [&](uint32_t owner, uint32_t edge) {
+    const uint32_t from = graph.edges[edge].from;
+    if (from == kNoFlowId) return kNoPlace;
+    return placer->PlaceOf(flow.owners()[owner], from, graph.blocks[from].last);
+  };
+  std::map<std::tuple<uint32_t, uint32_t, FlowSummary::Entry>, FlowSummary::Calls> sums;
+  for (const CallTimes::Row& row : flow.calls()->TakeRows()) {
+    const auto [found, is_new] = sums.try_emplace(
+        {callee_of(row.owner, row.edge), caller_of(row.owner, row.edge), row.calls.entry},
+        row.calls);
+    if (!is_new) found->second += row.calls;
+  }
+  for (auto& [key, calls] : sums) {
+    calls_.push_back({std::get<0>(key), std::get<1>(key), std::move(calls)});
+  }
+  intervals_ = flow.calls()->TakeIntervals();
+  for (FlowSummary::Interval& interval : intervals_) {
+    const uint32_t edge = interval.function;
+    const uint32_t owner = interval.caller;
+    const bool is_called = interval.entry != FlowSummary::Entry::kUnknown;
+    interval.function = callee_of(owner, edge);
+    interval.caller = is_called ? caller_of(owner, edge) : kNoPlace;
+  }
+}
 
 void TraceTable::Take(TraceFlow* flow, std::span<const LabelSetId> labels, PlaceNumbers* numbers) {
   const FlowGraph& graph = flow->graph();
   Placer placer(*flow, numbers);
   labels_.assign(labels.begin(), labels.end());
   has_time_ = flow->has_time();
+  has_cycles_ = flow->has_cycles();
   std::map<std::tuple<uint32_t, uint32_t, bool>, uint64_t> edges;
   std::map<std::tuple<uint32_t, uint32_t, uint32_t>, uint64_t> blocks;
   std::map<uint32_t, Function> functions;
@@ -85,7 +134,7 @@ void TraceTable::Take(TraceFlow* flow, std::span<const LabelSetId> labels, Place
           sum.count;
     } else if (edge.step == FlowStep::kTailCall) {
       function.jumps += sum.count;
-    } else if (edge.step == FlowStep::kInterrupt) {
+    } else if (edge.step == FlowStep::kInterrupt && to.start == entry) {
       function.interrupts += sum.count;
     }
     if (!edge.taken || edge.from == kNoFlowId) continue;
@@ -110,6 +159,7 @@ void TraceTable::Take(TraceFlow* flow, std::span<const LabelSetId> labels, Place
       stack.owner = owner;
       stack.instructions = context.instructions;
       stack.ns = flow->ToNs(context.ticks);
+      stack.cycles = context.cycles;
       stack.calls = context.calls;
       stack.frames_begin = static_cast<uint32_t>(frames_.size());
       placer.AppendFrames(flow->owners()[owner], contexts, context, &frames_);
@@ -117,14 +167,23 @@ void TraceTable::Take(TraceFlow* flow, std::span<const LabelSetId> labels, Place
       stacks_.push_back(stack);
     }
   }
+  TakeCalls(*flow, &placer);
   summary_ = flow->TakeSummary();
+  if (flow->calls() != nullptr) summary_.intervals_cut = flow->calls()->intervals_cut();
 }
 
 TraceColumns AddTraceColumns(const TraceTable& table, ProfileBuilder* builder) {
+  // A counter's column of that name holds other values.
+  const auto column = [&](std::string name, std::string_view unit) {
+    const size_t before = builder->profile().sample_types.size();
+    const size_t added = builder->SampleType(name, unit);
+    return added < before ? builder->SampleType("trace_" + name, unit) : added;
+  };
   TraceColumns columns;
-  columns.instructions = builder->SampleType("instructions", "count");
-  if (table.has_time()) columns.wall = builder->SampleType("wall", "nanoseconds");
-  columns.calls = builder->SampleType("calls", "count");
+  columns.instructions = column("instructions", "count");
+  if (table.has_time()) columns.wall = column("wall", "nanoseconds");
+  if (table.has_cycles()) columns.cycles = column("cycles", "count");
+  columns.calls = column("calls", "count");
   return columns;
 }
 
@@ -141,6 +200,7 @@ void AddTraceRows(const TraceTable& table, std::span<const uint32_t> locations,
     for (const uint32_t place : table.Frames(stack)) frames.push_back(locations[place]);
     values[columns.instructions] = saturated(stack.instructions);
     if (columns.wall != SIZE_MAX) values[columns.wall] = saturated(stack.ns);
+    if (columns.cycles != SIZE_MAX) values[columns.cycles] = saturated(stack.cycles);
     values[columns.calls] = saturated(stack.calls);
     builder->Add({builder->Stack(frames), label_sets[table.LabelsOf(stack)]}, values);
   }
@@ -178,6 +238,17 @@ void AddTraces(const TraceTable& table, std::span<const uint32_t> locations, Pro
                               .indirect_calls = function.indirect_calls,
                               .jumps = function.jumps,
                               .interrupts = function.interrupts});
+  }
+  for (const TraceTable::CallSums& sums : table.calls()) {
+    FlowSummary::Calls& calls = flow.calls.emplace_back(sums.calls);
+    calls.callee = location_of(sums.callee);
+    calls.caller = location_of(sums.caller);
+  }
+  flow.intervals.reserve(table.intervals().size());
+  for (FlowSummary::Interval interval : table.intervals()) {
+    interval.function = location_of(interval.function);
+    interval.caller = location_of(interval.caller);
+    flow.intervals.push_back(interval);
   }
 }
 

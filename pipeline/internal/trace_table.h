@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -45,6 +46,12 @@ class TraceTable {
     uint64_t interrupts = 0;
   };
 
+  // How long the calls of one function from one place took; `calls` names no location.
+  struct CallSums {
+    uint32_t callee = kNoPlace;
+    uint32_t caller = kNoPlace;
+    FlowSummary::Calls calls;
+  };
   // What ran in one context of a thread's calls.
   struct Stack {
     uint32_t frames_begin = 0;  // of frames(): the function, then the calls that led there
@@ -52,6 +59,7 @@ class TraceTable {
     uint32_t owner = 0;
     uint64_t instructions = 0;
     uint64_t ns = 0;
+    uint64_t cycles = 0;
     uint64_t calls = 0;
   };
 
@@ -63,29 +71,44 @@ class TraceTable {
   const std::vector<Edge>& edges() const { return edges_; }
   const std::vector<Block>& blocks() const { return blocks_; }
   const std::vector<Function>& functions() const { return functions_; }
+  const std::vector<CallSums>& calls() const { return calls_; }
+  // By thread and begin. Function and caller are places.
+  const std::vector<FlowSummary::Interval>& intervals() const { return intervals_; }
   const std::vector<Stack>& stacks() const { return stacks_; }
   std::span<const uint32_t> Frames(const Stack& stack) const {
     return std::span(frames_).subspan(stack.frames_begin, stack.frames_size);
   }
   LabelSetId LabelsOf(const Stack& stack) const { return labels_[stack.owner]; }
   bool has_time() const { return has_time_; }
+  bool has_cycles() const { return has_cycles_; }
   const FlowSummary& summary() const { return summary_; }
+  // Before it is read: what threads are called.
+  void NameThread(size_t thread, std::string name) {
+    summary_.threads[thread].name = std::move(name);
+  }
 
  private:
+  class Placer;
+  void TakeCalls(const TraceFlow& flow, Placer* placer);
+
   std::vector<Edge> edges_;
   std::vector<Block> blocks_;
   std::vector<Function> functions_;
+  std::vector<CallSums> calls_;
+  std::vector<FlowSummary::Interval> intervals_;
   std::vector<Stack> stacks_;
   std::vector<uint32_t> frames_;
   std::vector<LabelSetId> labels_;  // by owner
   bool has_time_ = false;
+  bool has_cycles_ = false;
   FlowSummary summary_;
 };
 
 // The columns that traces have, in the builder's sample types.
 struct TraceColumns {
   size_t instructions = 0;
-  size_t wall = SIZE_MAX;  // SIZE_MAX: the trace has no time
+  size_t wall = SIZE_MAX;    // SIZE_MAX: the trace has no time
+  size_t cycles = SIZE_MAX;  // SIZE_MAX: it does not count them
   size_t calls = 0;
 };
 TraceColumns AddTraceColumns(const TraceTable& table, ProfileBuilder* builder);

@@ -47,11 +47,12 @@ class FlowText : public FlowSink {
                          strand.edge, strand.frames_begin, strand.frames_size, strand.last_context);
     }
     for (const OpenFrame& frame : segment.frames) {
-      text_ += StrFormat("frame {} {:x} {} {}\n", frame.context, frame.return_address.value,
-                         frame.is_interrupt, frame.entered_ticks);
+      text_ += StrFormat("frame {} {:x} {}\n", frame.context, frame.return_address.value,
+                         frame.is_interrupt);
     }
-    for (const FlowCall& call : segment.calls) {
-      text_ += StrFormat("call {} {} {}\n", call.context, call.begin_ticks, call.end_ticks);
+    for (const CallEvent& call : segment.calls) {
+      text_ += StrFormat("call {} {} {} {} {}\n", static_cast<int>(call.kind), call.context,
+                         call.instruction, call.ticks, call.uncertainty_ticks);
     }
     for (const uint32_t edge : segment.path) text_ += StrFormat("{} ", edge);
   }

@@ -7,6 +7,7 @@
 
 #include "export/internal/compression.h"
 #include "tests/export/profile_samples.h"
+#include "tests/support/flow_profile.h"
 
 namespace ptarmigan {
 namespace {
@@ -97,9 +98,13 @@ TEST(Formats, RefuseWhatTheyCannotWrite) {
 }
 
 TEST(Formats, WriteEverySingleOneThatTheTablePromises) {
-  const Profile profile = RichProfile();
+  const Profile samples = RichProfile();
+  const Profile trace = FlowProfile();
   for (const FormatTraits& traits : AllFormats()) {
     if (!traits.written_from_profile) continue;
+    const bool is_timeline =
+        traits.format == Format::kPerfetto || traits.format == Format::kChromeTrace;
+    const Profile& profile = is_timeline ? trace : samples;
     const WriteOptions options = {.html_template = "<script>/*PTARMIGAN_PROFILE*/</script>"};
     EXPECT_GT(Written(profile, traits.format, options).size(), 100U) << traits.name;
     EXPECT_EQ(Written(profile, traits.format, options), Written(profile, traits.format, options))
