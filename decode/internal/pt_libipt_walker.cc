@@ -353,6 +353,8 @@ void LibiptWalker::Walk(const PtSegmentTask& task, PtWalkResult* result) {
     if (options_.want_time && task.begin.has_tsc) recorder_.OnTime(ticks);
     Run();
   }
+  // What an error left unfinished is not known to have run: not its first half either, which depends on what libipt has seen.
+  if (end_ == End::kError && error_ != -pte_nomap) half_.instructions = 0;
   FlushHalf();
   Judge();
   CountBytes();

@@ -32,7 +32,9 @@ WindowJoin::Joined WindowJoin::Add(const RecordIdentity& identity, Bytes window)
   if (!is_new) {
     Run& run = runs_[found->second];
     const size_t overlap = OverlapBytes(Bytes(run.bytes).subspan(run.last_window), window);
-    if (!std::ranges::search(window.first(overlap), sync_).empty()) {
+    const Bytes shared = window.first(overlap);
+    // (Not std::ranges::search: clang 14 cannot instantiate GCC 12's.)
+    if (std::search(shared.begin(), shared.end(), sync_.begin(), sync_.end()) != shared.end()) {
       run.last_window = run.bytes.size() - overlap;
       run.bytes.insert(run.bytes.end(), window.begin() + static_cast<ptrdiff_t>(overlap),
                        window.end());
