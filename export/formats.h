@@ -24,7 +24,7 @@ enum class Format : uint8_t {
   kFolded,
   kSpeedscope,
   kFirefox,
-  kPerfetto,     // these two from FlowSummary::intervals
+  kPerfetto,  // these two from FlowSummary::intervals
   kChromeTrace,
   kHtml,
   kArchive,
