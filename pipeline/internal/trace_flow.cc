@@ -5,6 +5,7 @@
 
 #include "base/str_format.h"
 #include "decode/coresight_flow.h"
+#include "decode/instruction_bytes.h"
 #include "decode/pt_decoder.h"
 
 namespace ptarmigan::internal {
@@ -375,31 +376,19 @@ void TraceFlow::LearnBlock(const CodeBlock& block, const TraceOwner& owner) {
 
 uint64_t TraceFlow::InstructionBytes(const CodeBlock& block, const CodeImage& image,
                                      VirtAddr address) const {
-  std::array<std::byte, kInstructionBytesMax> buffer;
+  InstructionBuffer buffer;
   if (!is_coresight_) {
-    const Bytes code = CodeOf(image, address, block.epoch, &buffer);
+    const Bytes code = InstructionBytesAt(image, address, block.epoch, &buffer);
     return (block.is_64_bit ? decoder_64_ : decoder_32_).Decode(code).size_bytes;
   }
   // A64 and A32 instructions are of one size; T32's are of two (Arm ARM, F3.1: the first halfword says which).
   constexpr uint64_t kWide = 4;
   constexpr uint64_t kNarrow = 2;
   if (block.last - block.start == kWide * (block.instructions - 1)) return kWide;
-  const Bytes code = CodeOf(image, address, block.epoch, &buffer);
+  const Bytes code = InstructionBytesAt(image, address, block.epoch, &buffer);
   if (code.size() < kNarrow) return 0;
   constexpr unsigned kFirstWide = 0b11101;
   return std::to_integer<unsigned>(code[1]) >> 3 >= kFirstWide ? kWide : kNarrow;
-}
-
-// The bytes at an address; put together in `buffer` where a region ends inside of an instruction.
-Bytes TraceFlow::CodeOf(const CodeImage& image, VirtAddr address, size_t epoch,
-                        std::array<std::byte, kInstructionBytesMax>* buffer) {
-  const Bytes code = image.CodeAt(address, epoch);
-  if (code.empty() || code.size() >= buffer->size()) return code;
-  std::ranges::copy(code, buffer->begin());
-  const Bytes rest = image.CodeAt(address + code.size(), epoch);
-  const size_t more = std::min(rest.size(), buffer->size() - code.size());
-  std::copy_n(rest.begin(), more, buffer->begin() + static_cast<ptrdiff_t>(code.size()));
-  return Bytes(*buffer).first(code.size() + more);
 }
 
 void TraceFlow::Digest(const std::vector<uint32_t>& path, ThreadState* state) {

@@ -7,7 +7,6 @@
 // One thread (decoders have their own).
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -122,8 +121,6 @@ class TraceFlow : private FlowSink {
   void Digest(const std::vector<uint32_t>& path, ThreadState* state);
   void LearnBlock(const CodeBlock& block, const TraceOwner& owner);
   uint64_t InstructionBytes(const CodeBlock& block, const CodeImage& image, VirtAddr address) const;
-  static Bytes CodeOf(const CodeImage& image, VirtAddr address, size_t epoch,
-                      std::array<std::byte, kInstructionBytesMax>* buffer);
   void UseWaiting();
 
   const TraceStreams& streams_;
