@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <numeric>
 #include <random>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -91,10 +92,9 @@ TEST(LocationLists, GrowForDeepStacksAndForgetWhatTheyShared) {
 TEST(LocationLists, TakeTheMemoryOfTheDeepestStackHoweverSlowlyStacksDeepen) {
   std::vector<LocationId> numbered(1);
   internal::LocationLists lists(numbered, 1);
-  std::vector<LocationId> frames;
-  for (size_t depth = 1; depth <= 100; ++depth) {
-    frames.push_back(0);
-    EXPECT_EQ(lists.Field(frames).size(), depth + 2);
+  const std::vector<LocationId> frames(100);  // (must stay until the call after the next)
+  for (size_t depth = 1; depth <= frames.size(); ++depth) {
+    EXPECT_EQ(lists.Field(std::span(frames).first(depth)).size(), depth + 2);
   }
 }
 
