@@ -50,7 +50,8 @@ std::map<uint32_t, std::vector<WireField>> FieldsOf(Bytes message) {
 class PerfettoReader {
  public:
   explicit PerfettoReader(std::string_view trace) {
-    for (const WireField& packet : FieldsOf(AsBytes(trace))[1]) Packet(packet.bytes);
+    auto fields = FieldsOf(AsBytes(trace));
+    for (const WireField& packet : fields[1]) Packet(packet.bytes);
     for (const auto& [track, open] : open_) EXPECT_TRUE(open.empty()) << "track " << track;
   }
   std::vector<Slice> slices;
