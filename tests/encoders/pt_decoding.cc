@@ -29,15 +29,18 @@ class PtPathReader : public FlowSink {
     seen.trust = std::max(seen.trust, segment.trust);
     seen.reasons |= segment.checks.reasons;
     for (const uint32_t edge : segment.path) {
-      const std::vector<uint64_t>& block = AddressesOf(graph, graph.edges[edge].to);
+      const std::vector<uint64_t>& block = BlockOf(graph, graph.edges[edge].to).addresses;
       seen.addresses.insert(seen.addresses.end(), block.begin(), block.end());
+    }
+    for (const EdgeCount& count : segment.edges) {
+      BlockOf(graph, graph.edges[count.edge].to).runs += count.count;
     }
   }
 
  private:
-  const std::vector<uint64_t>& AddressesOf(const FlowGraph& graph, uint32_t id) {
-    if (addresses_.size() <= id) addresses_.resize(id + 1);
-    std::vector<uint64_t>& addresses = addresses_[id];
+  PtDecoding::Block& BlockOf(const FlowGraph& graph, uint32_t id) {
+    if (decoding_.blocks.size() <= id) decoding_.blocks.resize(id + 1);
+    std::vector<uint64_t>& addresses = decoding_.blocks[id].addresses;
     const CodeBlock& block = graph.blocks[id];
     VirtAddr at = block.start;
     while (addresses.size() < block.instructions) {
@@ -46,14 +49,13 @@ class PtPathReader : public FlowSink {
                       .Decode(image_.CodeAt(at, block.epoch))
                       .size_bytes;
     }
-    return addresses;
+    return decoding_.blocks[id];
   }
 
   const CodeImage& image_;
   InstructionDecoder instructions_64_;
   InstructionDecoder instructions_32_;
   PtDecoding& decoding_;
-  std::vector<std::vector<uint64_t>> addresses_;  // of blocks
   uint64_t last_number_ = 0;
 };
 

@@ -23,7 +23,12 @@ struct PtDecoding {
     std::vector<uint64_t> addresses;
     bool operator==(const Segment&) const = default;
   };
+  struct Block {
+    std::vector<uint64_t> addresses;  // of its instructions
+    uint64_t runs = 0;                // by the counts of the edges that lead to it
+  };
   std::vector<Segment> segments;
+  std::vector<Block> blocks;  // of the graph
   FlowStatistics statistics;
 
   std::vector<uint64_t> Addresses() const;
