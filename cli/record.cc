@@ -17,6 +17,7 @@
 #include "hw/capabilities.h"
 #include "hw/child_process.h"
 #include "hw/event_spec.h"
+#include "hw/hardware_source.h"
 #include "hw/perf_session.h"
 #include "web/embedded.h"
 
@@ -32,6 +33,11 @@ struct RecordOptions {
   std::vector<std::string> events;
   std::string duration;
   std::string source = "auto";
+  std::string terms;
+  bool kernel = false;
+  bool snapshot = false;
+  std::string window_bytes;
+  std::string aux_bytes;
   std::string unwind = "auto";
   std::string stack_bytes;
   std::string ring_bytes;
@@ -65,21 +71,43 @@ Result<std::vector<int32_t>> ParsePids(const std::vector<std::string>& texts) {
   return pids;
 }
 
-// The events of --source, which must be one that this host has.
-Result<std::vector<EventSpec>> EventsOfSource(const RecordOptions& options) {
+Result<SourceSetup> SetUpHardware(const RecordOptions& options, const std::string& name) {
+  SourceRequest request;
+  request.name = name;
+  request.terms = options.terms;
+  request.kernel = options.kernel;
+  request.period = options.period;
+  if (options.snapshot && !options.window_bytes.empty()) {
+    return Error{
+        ErrorCode::kInvalidInput,
+        "--snapshot keeps one trace until the end, --window a short one per sample: say one"};
+  }
+  if (options.snapshot) request.aux_mode = AuxMode::kSnapshot;
+  if (!options.window_bytes.empty()) {
+    request.aux_mode = AuxMode::kSamples;
+    TRY_ASSIGN(const uint64_t bytes, ParseSize(options.window_bytes));
+    request.window_bytes = static_cast<uint32_t>(std::min<uint64_t>(bytes, UINT32_MAX));
+  }
+  return SetUpSource(request);
+}
+
+// The events of -e or --source, which must be one that this host has.
+Result<SourceSetup> SetUpEvents(const RecordOptions& options) {
+  SourceSetup setup;
   if (!options.events.empty()) {
-    std::vector<EventSpec> events;
     for (const std::string& text : options.events) {
       TRY_ASSIGN(std::vector<EventSpec> more, ParseEventList(text));
-      std::ranges::move(more, std::back_inserter(events));
+      std::ranges::move(more, std::back_inserter(setup.events));
     }
-    return events;
+    return setup;
   }
   const Capabilities capabilities = ProbeCapabilities();
   std::string name = options.source;
   if (name == "auto") {
     const SourceCapability* cycles = capabilities.Find("cycles");
     name = cycles != nullptr && cycles->available ? "cycles" : "cpu-clock";
+    if (cycles != nullptr && !cycles->available)
+      setup.notes.push_back(StrFormat("--source auto samples {}: {}", name, cycles->reason));
   }
   const SourceCapability* source = capabilities.Find(name);
   if (source == nullptr) {
@@ -90,7 +118,9 @@ Result<std::vector<EventSpec>> EventsOfSource(const RecordOptions& options) {
                  StrFormat("--source {}: {}{}{}", name, source->reason,
                            source->remedy.empty() ? "" : "; ", source->remedy)};
   }
-  return ParseEventList(name);
+  if (IsHardwareSource(name)) return SetUpHardware(options, name);
+  TRY_ASSIGN(setup.events, ParseEventList(name));
+  return setup;
 }
 
 BuildId ReadBuildId(const std::string& path) {
@@ -122,17 +152,38 @@ Status SetTarget(const RecordOptions& options, const std::optional<ChildProcess>
   return OkStatus();
 }
 
+// Call-stack mode: the CPU keeps the calls that have not returned.
+Status AddCallStacksOfBranchRecords(std::vector<EventSpec>* events) {
+  constexpr uint64_t kBranchUser = 1U << 0;
+  for (EventSpec& event : *events) {
+    if (event.fills_aux) continue;
+    if (event.attr.Samples(kSampleBranchStack)) {
+      return Error{ErrorCode::kUnsupported,
+                   "--source lbr records every branch and --unwind lbr calls only: one at a time"};
+    }
+    event.attr.sample_type |= kSampleBranchStack;
+    event.attr.branch_sample_type =
+        kBranchUser | kBranchCallStack | kBranchNoFlags | kBranchNoCycles;
+  }
+  return OkStatus();
+}
+
 Result<PerfSessionOptions> MakeSessionOptions(const RecordOptions& options,
                                               const std::optional<ChildProcess>& child) {
   PerfSessionOptions session;
   TRY(SetTarget(options, child, &session.target));
-  TRY_ASSIGN(session.events, EventsOfSource(options));
+  TRY_ASSIGN(SourceSetup setup, SetUpEvents(options));
+  for (const std::string& note : setup.notes) LogNotice(note);
+  session.events = std::move(setup.events);
+  session.aux_mode = setup.aux_mode;
+  session.context_switches = setup.needs_switches;
+  if (setup.needs_perf_clock) session.clockid = -1;
   if (options.period > 0) session.period = options.period;
   session.frequency_hz = options.frequency_hz > 0 ? options.frequency_hz : kFrequencyDefaultHz;
   if (options.unwind == "lbr") {
-    return Error{ErrorCode::kUnsupported, "--unwind lbr: this build unwinds by fp and cfi"};
-  }
-  if (options.unwind == "fp") {
+    TRY(AddCallStacksOfBranchRecords(&session.events));
+    session.call_chain = CallChainMode::kFramePointers;  // below the deepest record
+  } else if (options.unwind == "fp") {
     session.call_chain = CallChainMode::kFramePointers;
   } else {
     session.call_chain = CallChainMode::kKernel;
@@ -147,6 +198,9 @@ Result<PerfSessionOptions> MakeSessionOptions(const RecordOptions& options,
   }
   if (!options.ring_bytes.empty()) {
     TRY_ASSIGN(session.ring_bytes, ParseSize(options.ring_bytes));
+  }
+  if (!options.aux_bytes.empty()) {
+    TRY_ASSIGN(session.aux_bytes, ParseSize(options.aux_bytes));
   }
   session.cgroup_ids = true;  // for the label
   session.build_id_of = ReadBuildId;
@@ -163,12 +217,20 @@ void PrintSummary(const PerfSessionStatistics& statistics, const LossLedger* los
                               ? 0
                               : 100.0 * static_cast<double>(statistics.cpu_ns) /
                                     static_cast<double>(statistics.elapsed_ns) / processors;
+  std::string trace;
+  if (statistics.aux_bytes > 0) {
+    trace = StrFormat(
+        ", {} bytes of trace ({} times the area was full, {} times with gaps, {} with "
+        "collisions)",
+        statistics.aux_bytes, statistics.aux_truncated, statistics.aux_partial,
+        statistics.aux_collisions);
+  }
   std::string reasons;
   if (losses != nullptr && lost > 0) reasons = StrFormat(" ({})", losses->Sentence());
   LogNotice(
-      StrFormat("{}: {} samples kept, {} lost{}, {} throttled; overhead {:.2f} % of {:.0f} CPUs "
+      StrFormat("{}: {} samples kept, {} lost{}, {} throttled{}; overhead {:.2f} % of {:.0f} CPUs "
                 "(this process, without the kernel's part)",
-                output, kept, lost, reasons, statistics.throttles, overhead, processors));
+                output, kept, lost, reasons, statistics.throttles, trace, overhead, processors));
 }
 
 struct Recording {
@@ -268,6 +330,17 @@ void AddRecord(CLI::App* app, const TrailingWords& trailing, VerbFunction* chose
       ->type_name("TIME");
   verb->add_option("--source", options->source, "auto, or one that `doctor` lists")
       ->capture_default_str();
+  verb->add_option("--terms", options->terms,
+                   "More terms for the source's PMU, as in sysfs: cyc,noretcomp or min_latency=30")
+      ->type_name("TERM=VALUE,...");
+  verb->add_flag("--kernel", options->kernel, "Hardware sources: kernel code, too");
+  verb->add_flag("--snapshot", options->snapshot,
+                 "pt, spe: keep only the newest trace and read it at the end");
+  verb->add_option("--window", options->window_bytes,
+                   "pt: not the whole trace, but the last bytes before each sample")
+      ->type_name("SIZE");
+  verb->add_option("--aux", options->aux_bytes, "pt, spe: size of each CPU's trace area")
+      ->type_name("SIZE");
   verb->add_option("--unwind", options->unwind, "auto, fp, cfi or lbr")
       ->check(CLI::IsMember({"auto", "fp", "cfi", "lbr"}))
       ->capture_default_str();

@@ -3,11 +3,14 @@
 #include <fcntl.h>
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cstring>
 #include <ctime>
 #include <string_view>
 
 #include "base/str_format.h"
+#include "decode/record_parser.h"
 #include "decode/record_types.h"
 
 namespace ptarmigan {
@@ -284,9 +287,27 @@ void PerfDataWriter::NoteSampleTime(Bytes record) {
 }
 
 void PerfDataWriter::Append(Bytes bytes) {
-  if (buffer_.size() + bytes.size() > kBufferBytesMax) Flush();
-  buffer_.insert(buffer_.end(), bytes.begin(), bytes.end());
   data_bytes_ += bytes.size();
+  if (buffer_.size() + bytes.size() > kBufferBytesMax) Flush();
+  if (bytes.size() > kBufferBytesMax) {
+    if (status_) status_ = WriteAll(fd_.get(), bytes, path_);
+    return;
+  }
+  buffer_.insert(buffer_.end(), bytes.begin(), bytes.end());
+}
+
+void PerfDataWriter::AppendPayload(const RawRecord& record) {
+  Append(record.payload);
+  Append(record.payload_rest);
+  const uint64_t bytes = record.payload.size() + record.payload_rest.size();
+  const std::optional<AuxChunk> chunk = ReadAuxtrace(record.bytes, std::endian::native);
+  constexpr std::array<std::byte, 8> kFilling = {};
+  if (!chunk || chunk->size_bytes < bytes || chunk->size_bytes - bytes >= kFilling.size()) {
+    status_ = Error{ErrorCode::kInvalidInput,
+                    StrFormat("{}: {} bytes behind a record that does not say so", path_, bytes)};
+    return;
+  }
+  Append(Bytes(kFilling).first(static_cast<size_t>(chunk->size_bytes - bytes)));
 }
 
 void PerfDataWriter::Flush() {
@@ -307,6 +328,7 @@ void PerfDataWriter::OnRecord(const RawRecord& record) {
   }
   NoteSampleTime(record.bytes);
   Append(record.bytes);
+  if (!record.payload.empty()) AppendPayload(record);
   ++records_;
   round_open_ = true;
 }

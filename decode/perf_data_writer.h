@@ -40,7 +40,7 @@ class PerfDataWriter : public RawRecordSink {
                                                         const PerfDataWriterOptions& options = {});
   ~PerfDataWriter() override;
 
-  // Appends a record as it is. One whose header does not tell its true size is an error.
+  // Appends a record as it is, and its payload. One whose header does not tell its true size is an error.
   void OnRecord(const RawRecord& record) override;
   // PERF_RECORD_FINISHED_ROUND, if there were records since the last one; flushes.
   void OnRoundEnd() override;
@@ -62,6 +62,7 @@ class PerfDataWriter : public RawRecordSink {
   void FindTimeField(const RecordingDescription& description);
   void NoteSampleTime(Bytes record);
   void Append(Bytes bytes);
+  void AppendPayload(const RawRecord& record);
   void Flush();
   std::vector<std::byte> Header(const std::vector<unsigned>& features) const;
 

@@ -17,6 +17,20 @@ constexpr uint16_t kKsymbolUnregister = 1;
 
 }  // namespace
 
+std::optional<AuxChunk> ReadAuxtrace(Bytes record, std::endian order) {
+  ByteCursor cursor(record, order);
+  cursor.Skip(kRecordHeaderBytes);
+  AuxChunk chunk;
+  chunk.size_bytes = cursor.U64();
+  chunk.offset = cursor.U64();
+  chunk.reference = cursor.U64();
+  chunk.index = cursor.U32();
+  chunk.tid = cursor.S32();
+  chunk.cpu = cursor.U32();
+  if (!cursor.ok()) return std::nullopt;
+  return chunk;
+}
+
 RecordParser::RecordParser(const RecordingDescription& description)
     : description_(description),
       swap_(description.byte_order != std::endian::native),

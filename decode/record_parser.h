@@ -37,6 +37,9 @@
 
 namespace ptarmigan {
 
+// PERF_RECORD_AUXTRACE without its data, which stand behind it; nothing if the record is too short.
+std::optional<AuxChunk> ReadAuxtrace(Bytes record, std::endian order);
+
 class RecordParser {
  public:
   // Samples that wait for their deferred user chain; when more do, the oldest is delivered without it.

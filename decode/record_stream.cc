@@ -1,6 +1,8 @@
 #include "decode/record_stream.h"
 
 #include <algorithm>
+#include <bit>
+#include <optional>
 #include <utility>
 
 #include "base/check.h"
@@ -51,6 +53,22 @@ void RecordStream::Add(Bytes record, bool copy) {
   merger_.Add(reference);
   if (merger_.full() || blocks_in_use_ * kBlockBytes > options_.bytes_max)
     Deliver(merger_.ReleaseOlderHalf());
+}
+
+void RecordStream::DeliverAux(const RawRecord& record) {
+  CHECK(sink_ != nullptr);
+  std::optional<AuxChunk> chunk = ReadAuxtrace(record.bytes, std::endian::native);
+  if (!chunk) {
+    parser_.mutable_losses().Lose(LossStage::kParse, LossReason::kTruncated, 1, LossUnit::kRecords);
+    return;
+  }
+  for (const Bytes part : {record.payload, record.payload_rest}) {
+    if (part.empty()) continue;
+    chunk->data = part;
+    chunk->size_bytes = part.size();
+    sink_->OnAuxChunk(*chunk);
+    chunk->offset += part.size();
+  }
 }
 
 EventMerger::Reference RecordStream::Copy(Bytes record) {

@@ -45,7 +45,12 @@ class RecordStream final : public RawRecordSink {
   void EventsChanged() { parser_.EventsChanged(); }
 
   // The bytes are copied if they have to wait.
-  void OnRecord(const RawRecord& record) override { Add(record.bytes, /*copy=*/true); }
+  void OnRecord(const RawRecord& record) override {
+    if (record.payload.empty())
+      Add(record.bytes, /*copy=*/true);
+    else
+      DeliverAux(record);
+  }
   void OnRoundEnd() override;
   // The bytes stay valid until the stream is finished or destroyed.
   void OnBorrowedRecord(Bytes record) { Add(record, /*copy=*/false); }
@@ -73,6 +78,8 @@ class RecordStream final : public RawRecordSink {
   static constexpr uint32_t kNoBlock = UINT32_MAX;
 
   void Add(Bytes record, bool copy);
+  // AUXTRACE with its bytes, at once: they have no time, and whoever takes them puts them in order.
+  void DeliverAux(const RawRecord& record);
   EventMerger::Reference Copy(Bytes record);
   void Deliver(std::span<const EventMerger::Reference> released);
 

@@ -93,9 +93,8 @@ std::optional<int64_t> Prober::Sysctl(std::string_view name) const {
 }
 
 int Prober::TryOpen(const EventAttr& attr) const {
-  if (options_.try_open) return options_.try_open(attr);
   int error = 0;
-  internal::TryOpen(attr, internal::OpenTarget{}, &error);
+  internal::TryOpen(*options_.kernel, attr, PerfOpenTarget{}, &error);
   return error;
 }
 

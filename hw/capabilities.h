@@ -2,18 +2,17 @@
 // to do about it. `doctor` prints it; tests that skip quote it.
 //
 // Found by trying (opening an event for a moment) and by reading /proc and /sys, never from version numbers. Files are
-// read below roots and events opened through a function that tests replace. Any thread.
+// read below roots and events opened through a kernel that tests replace. Any thread.
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "model/event_attr.h"
+#include "hw/perf_kernel.h"
 
 namespace ptarmigan {
 
@@ -65,9 +64,9 @@ struct CapabilityProbeOptions {
   std::string sysfs_root = "/sys";
   // Sources that this program can record with; others that the machine has are reported as not available for that
   // reason.
-  std::set<std::string, std::less<>> implemented = {"cpu-clock", "task-clock", "cycles"};
-  // 0, or the errno of opening `attr` on this thread; empty: really tries.
-  std::function<int(const EventAttr& attr)> try_open;
+  std::set<std::string, std::less<>> implemented = {
+      "cpu-clock", "task-clock", "cycles", "lbr", "brbe", "pt", "spe", "ibs", "pebs-mem"};
+  PerfKernel* kernel = &HostKernel();
 };
 
 Capabilities ProbeCapabilities(const CapabilityProbeOptions& options = {});

@@ -29,12 +29,15 @@ struct EventRoots {
 };
 
 struct EventSpec {
-  // type, config.., exclude_*, precise_ip, and period or frequency if the event itself gives one (period=, freq=).
+  // type, config.., exclude_*, precise_ip, and period or frequency if the event itself gives one (period=, freq=). What a
+  // source adds (sample_type, branch_sample_type, aux_sample_bytes) is kept by the session.
   EventAttr attr;
   std::string name;  // perf's name with the modifiers as given: "cycles:u", "cpu/event=0x3c/pp"
   bool modes_given = false;   // u, k or h was given: exclude_* are a wish, not a default
   bool precise_max = false;   // P: the highest precision that opens
   bool period_given = false;  // attr.sample_period or sample_freq_hz came with the event
+  bool in_group = false;   // with the event before it, which must not have one of its own in front
+  bool fills_aux = false;  // its PMU writes an AUX area; no stacks, no frequency
   std::vector<int32_t> cpus;  // the only CPUs of this PMU (hybrid machines); empty: all
   std::string unit;           // from events/NAME.unit
   double scale = 1.0;         // from events/NAME.scale

@@ -11,6 +11,7 @@
 
 #include "base/str_format.h"
 #include "hw/internal/attr_bits.h"
+#include "hw/internal/auxtrace_records.h"
 #include "hw/internal/event_set.h"
 #include "hw/internal/machine.h"
 #include "hw/internal/record_builder.h"
@@ -27,6 +28,8 @@ constexpr uint64_t kRingBytesWithStacks = uint64_t{4} << 20;
 // Of all rings together, unless the caller says how large each is: machines with hundreds of CPUs get smaller ones.
 constexpr uint64_t kAllRingsBytesMax = uint64_t{256} << 20;
 constexpr uint64_t kRingBytesAutomaticMin = uint64_t{64} << 10;
+constexpr uint64_t kAuxBytesFull = uint64_t{4} << 20;
+constexpr uint64_t kAuxBytesOverwritten = uint64_t{1} << 20;
 
 uint64_t ClockNs(clockid_t clock) {
   timespec now = {};
@@ -57,6 +60,9 @@ class Tap : public RawRecordSink {
       std::vector<uint64_t>& lost_told)
       : sink_(sink), statistics_(statistics), duplicates_(duplicates), lost_told_(lost_told) {}
 
+  // Whether an AUX record since the last call said that the area was full.
+  bool TakeTruncated() { return std::exchange(truncated_, false); }
+
   void OnRecord(const RawRecord& record) override {
     switch (RecordTypeOf(record.bytes)) {
       case internal::kRecordSample:
@@ -80,6 +86,9 @@ class Tap : public RawRecordSink {
         statistics_.lost_samples += cursor.U64();
         break;
       }
+      case internal::kRecordAux:
+        CountAux(record.bytes);
+        break;
       case internal::kRecordThrottle:
         ++statistics_.throttles;
         break;
@@ -91,6 +100,19 @@ class Tap : public RawRecordSink {
   void OnRoundEnd() override { sink_.OnRoundEnd(); }
 
  private:
+  void CountAux(Bytes record) {
+    ByteCursor cursor(record);
+    cursor.Skip(internal::kRecordHeaderBytes + 2 * sizeof(uint64_t));  // offset and size
+    const uint64_t flags = cursor.U64();
+    ++statistics_.aux_records;
+    if ((flags & internal::kAuxPartial) != 0) ++statistics_.aux_partial;
+    if ((flags & internal::kAuxCollision) != 0) ++statistics_.aux_collisions;
+    if ((flags & internal::kAuxTruncated) == 0) return;
+    ++statistics_.aux_truncated;
+    truncated_ = true;
+  }
+
+  bool truncated_ = false;
   RawRecordSink& sink_;
   PerfSessionStatistics& statistics_;
   internal::DuplicateFilter& duplicates_;
@@ -114,6 +136,16 @@ Status CheckOptions(const PerfSessionOptions& options) {
     return Error{ErrorCode::kInvalidInput,
                  StrFormat("a ring of {} bytes: possible are {} to {}", options.ring_bytes,
                            kRingBytesMin, kRingBytesMax)};
+  }
+  if (options.aux_bytes != 0 &&
+      (options.aux_bytes < kRingBytesMin || options.aux_bytes > kRingBytesMax)) {
+    return Error{ErrorCode::kInvalidInput,
+                 StrFormat("an AUX area of {} bytes: possible are {} to {}", options.aux_bytes,
+                           kRingBytesMin, kRingBytesMax)};
+  }
+  if ((options.aux_mode != AuxMode::kNone) != options.events.front().fills_aux) {
+    return Error{ErrorCode::kInvalidInput,
+                 "AUX areas belong to sessions whose first event fills them"};
   }
   return OkStatus();
 }
@@ -139,10 +171,13 @@ class PerfSession::Impl {
 
  private:
   Status OpenEvents();
+  uint64_t WantedAuxBytes() const;
   void Describe();
+  void WriteAuxSetup(RawRecordSink& sink);
   void WriteSideBand(RawRecordSink& sink);
-  // Reads each ring once; true if there was anything.
-  bool ReadRings(RawRecordSink& sink);
+  // Reads each ring and its AUX area once; true if there was anything. `running`: tracing that stopped is started again.
+  Result<bool> ReadRings(RawRecordSink& sink, bool running);
+  uint64_t ReadAux(RawRecordSink& sink, uint32_t ring);
   // LOST records for what the kernel lost after its last own one.
   void WriteUntoldLosses(RawRecordSink& sink);
   internal::RecordTrailer Trailer() const;
@@ -155,6 +190,7 @@ class PerfSession::Impl {
   std::vector<uint64_t> lost_told_;
   std::vector<int32_t> cpus_;
   uint64_t ring_bytes_ = 0;
+  uint64_t aux_bytes_ = 0;
   uint64_t opened_ns_ = 0;
   uint64_t cpu_ns_at_open_ = 0;
   bool side_band_written_ = false;
@@ -184,21 +220,38 @@ Status PerfSession::Impl::OpenEvents() {
     wanted = std::max(std::min(usual, share), kRingBytesAutomaticMin);
   }
   const uint64_t first = std::bit_ceil(std::max<uint64_t>(wanted, PageSizeBytes()));
-  for (ring_bytes_ = first;; ring_bytes_ /= 2) {
-    events_ = std::make_unique<EventSet>(options_, plan_, ring_bytes_);
+  const uint64_t first_aux = WantedAuxBytes();
+  ring_bytes_ = first;
+  aux_bytes_ = first_aux;
+  for (;;) {
+    events_ = std::make_unique<EventSet>(options_, plan_, ring_bytes_, aux_bytes_);
     Status status = events_->Open(cpus_);
     if (status) break;
-    const bool smaller_may_do =
-        automatic && events_->map_refused() && ring_bytes_ > kRingBytesAutomaticMin;
-    if (!smaller_may_do) return status;
+    const bool smaller_ring = automatic && ring_bytes_ > kRingBytesAutomaticMin;
+    const bool smaller_aux = options_.aux_bytes == 0 && aux_bytes_ > kRingBytesAutomaticMin;
+    if (!events_->map_refused() || (!smaller_ring && !smaller_aux)) return status;
+    if (smaller_ring) ring_bytes_ /= 2;
+    if (smaller_aux) aux_bytes_ /= 2;
   }
-  if (ring_bytes_ < first) {
+  const auto note = [this](std::string_view what, uint64_t bytes, uint64_t wanted_bytes) {
+    if (bytes == wanted_bytes) return;
     plan_.notes.push_back(
-        StrFormat("rings of {} KiB instead of {} KiB per CPU: this user may not lock more memory "
+        StrFormat("{} of {} KiB instead of {} KiB per CPU: this user may not lock more memory "
                   "(kernel.perf_event_mlock_kb, `ulimit -l`, or CAP_IPC_LOCK)",
-                  ring_bytes_ >> 10, first >> 10));
-  }
+                  what, bytes >> 10, wanted_bytes >> 10));
+  };
+  note("rings", ring_bytes_, first);
+  note("AUX areas", aux_bytes_, first_aux);
   return OkStatus();
+}
+
+uint64_t PerfSession::Impl::WantedAuxBytes() const {
+  if (options_.aux_mode == AuxMode::kNone) return 0;
+  if (options_.aux_bytes != 0)
+    return std::bit_ceil(std::max<uint64_t>(options_.aux_bytes, PageSizeBytes()));
+  const uint64_t usual = options_.aux_mode == AuxMode::kFull ? kAuxBytesFull : kAuxBytesOverwritten;
+  const uint64_t share = std::bit_floor(kAllRingsBytesMax / cpus_.size());
+  return std::max(std::min(usual, share), kRingBytesAutomaticMin);
 }
 
 void PerfSession::Impl::Describe() {
@@ -251,11 +304,55 @@ void PerfSession::Impl::WriteSideBand(RawRecordSink& sink) {
   statistics_.synthesized_records += side_band.counts().records;
 }
 
-bool PerfSession::Impl::ReadRings(RawRecordSink& sink) {
+void PerfSession::Impl::WriteAuxSetup(RawRecordSink& sink) {
+  internal::AuxtraceFacts facts;
+  facts.event = &description_.events.front();
+  facts.clock = events_->rings().front().clock();
+  facts.is_snapshot = options_.aux_mode == AuxMode::kSnapshot;
+  facts.of_tasks = options_.target.kind == PerfTarget::Kind::kPids ||
+                   options_.target.kind == PerfTarget::Kind::kCommand;
+  facts.records_switches = options_.context_switches;
+  facts.cpus = cpus_;
+  facts.sysfs_root = options_.sysfs_root;
+  const auto name = description_.pmu_names.find(facts.event->attr.type);
+  if (name != description_.pmu_names.end()) facts.pmu = name->second;
+  internal::RecordBuilder builder;
+  for (const auto write : {internal::WriteAuxtraceInfo, internal::WriteTimeConversion}) {
+    const Bytes record = write(facts, &builder);
+    if (record.empty()) continue;
+    sink.OnRecord(RawRecord{record, 0});
+    ++statistics_.synthesized_records;
+  }
+}
+
+uint64_t PerfSession::Impl::ReadAux(RawRecordSink& sink, uint32_t ring) {
+  internal::AuxReader* aux = events_->rings()[ring].aux();
+  if (aux == nullptr) return 0;
+  internal::RecordBuilder builder;
+  const auto hand_out = [&](uint64_t offset, Bytes bytes, Bytes rest) {
+    const Bytes record = internal::BuildAuxtrace({.bytes = bytes.size() + rest.size(),
+                                                  .offset = offset,
+                                                  .reference = internal::ReadTimeStampCounter(),
+                                                  .ring = ring,
+                                                  .cpu = events_->CpuOf(ring)},
+                                                 &builder);
+    sink.OnRecord(RawRecord{record, ring + 1, bytes, rest});
+  };
+  return aux->is_snapshot() ? aux->Snapshot(hand_out) : aux->Drain(hand_out);
+}
+
+Result<bool> PerfSession::Impl::ReadRings(RawRecordSink& sink, bool running) {
   Tap tap(sink, statistics_, events_->duplicates(), lost_told_);
   uint64_t consumed = 0;
-  uint32_t stream = 0;
-  for (internal::PerfRing& ring : events_->rings()) consumed += ring.reader().Read(tap, ++stream);
+  for (uint32_t i = 0; i < events_->rings().size(); ++i) {
+    consumed += events_->rings()[i].reader().Read(tap, i + 1);
+    const bool truncated = tap.TakeTruncated();
+    if (options_.aux_mode == AuxMode::kFull) consumed += ReadAux(sink, i);
+    if (!truncated || !running) continue;
+    // Between the two the area is read once more: what the tracer wrote while it was being stopped.
+    ++statistics_.aux_restarts;
+    TRY(events_->RestartAux(i, [&] { consumed += ReadAux(sink, i); }));
+  }
   if (events_->duplicates().armed()) events_->StopDuplicates();
   return consumed > 0;
 }
@@ -283,6 +380,7 @@ Result<PollOutcome> PerfSession::Impl::Poll(RawRecordSink& sink, int timeout_ms)
   ++statistics_.polls;
   if (!side_band_written_) {
     side_band_written_ = true;
+    if (options_.aux_mode != AuxMode::kNone) WriteAuxSetup(sink);
     WriteSideBand(sink);
   }
   if (!stopping_) events_->Wait(timeout_ms);
@@ -290,8 +388,12 @@ Result<PollOutcome> PerfSession::Impl::Poll(RawRecordSink& sink, int timeout_ms)
   const bool stopped = stopping_;
   const bool last = stopped || events_->all_ended();
   if (stopped) TRY(events_->Disable(true));
-  const bool any = ReadRings(sink);
+  TRY_ASSIGN(const bool any, ReadRings(sink, !last));
   if (last) {
+    if (options_.aux_mode == AuxMode::kSnapshot) {
+      TRY(events_->Disable(true));
+      for (uint32_t i = 0; i < events_->rings().size(); ++i) ReadAux(sink, i);
+    }
     WriteUntoldLosses(sink);
     ended_ = true;
   }
@@ -307,6 +409,10 @@ PerfSessionStatistics PerfSession::Impl::statistics() const {
     statistics.records += counts.records;
     statistics.bytes += counts.bytes;
     statistics.corrupt_bytes += counts.corrupt_bytes;
+    if (const internal::AuxReader* aux = ring.aux()) {
+      statistics.aux_bytes += aux->counts().bytes;
+      statistics.aux_overrun_bytes += aux->counts().overrun_bytes;
+    }
   }
   statistics.events_opened = events_->counts().events_opened;
   statistics.threads_vanished = events_->counts().threads_vanished;

@@ -9,6 +9,11 @@
 // enabled from the start carries names, mappings, forks and exits, so that nothing is missed between reading /proc and
 // Enable; it is the last of description().events.
 //
+// If the first event fills an AUX area (Intel PT, Arm SPE, CoreSight), each ring has one: what the PMU wrote there is handed
+// out as PERF_RECORD_AUXTRACE with its bytes, as perf does, behind the AUX records that speak of it; AUXTRACE_INFO and
+// TIME_CONV come first of all. After a TRUNCATED AUX record tracing is stopped and started again, since some kernels (6.1,
+// 6.12) otherwise leave it off.
+//
 // What the kernel cannot give is found by trying, left out, and told in notes(). Opened by perf_event_open(2), Linux
 // 4.1 or later. One thread at a time; Stop may be called from any thread or signal handler.
 #pragma once
@@ -22,6 +27,7 @@
 
 #include "base/result.h"
 #include "hw/event_spec.h"
+#include "hw/perf_kernel.h"
 #include "model/build_id.h"
 #include "model/event_source.h"
 
@@ -46,9 +52,21 @@ enum class CallChainMode {
   kFramePointers,  // kernel and user frames, walked by the kernel along frame pointers
 };
 
+// What happens to the AUX area of the first event.
+enum class AuxMode {
+  kNone,      // it has none
+  kFull,      // everything is read while it is written
+  kSnapshot,  // only the newest is kept, and read at the end
+  kSamples,  // the other events' samples carry the newest (PERF_SAMPLE_AUX); the area itself is not read
+};
+
 struct PerfSessionOptions {
   PerfTarget target;
   std::vector<EventSpec> events;  // 1..kEventsMax
+  AuxMode aux_mode = AuxMode::kNone;
+  // Per ring; a power of two, kRingBytesMin..kRingBytesMax. 0: automatic (4 MiB full, 1 MiB otherwise, less where locked
+  // memory is limited).
+  uint64_t aux_bytes = 0;
 
   // For events that do not say themselves; period wins over frequency. Neither: kFrequencyHzDefault, but every
   // occurrence (period 1) of a tracepoint.
@@ -69,7 +87,8 @@ struct PerfSessionOptions {
 
   // Build id of the object at a path that this process can open, for mappings from before the session; may be empty.
   std::function<BuildId(const std::string& path)> build_id_of;
-  // Parts of the machine, so that tests lay out their own.
+  // Parts of the machine, so that tests lay out their own. The kernel outlives the session.
+  PerfKernel* kernel = &HostKernel();
   std::string proc_root = "/proc";
   std::string sysfs_root = "/sys";
 };
@@ -87,6 +106,13 @@ struct PerfSessionStatistics {
   uint64_t lost_records = 0;  // of every kind, because a ring was full
   uint64_t lost_samples = 0;  // said by the driver (LOST_SAMPLES)
   uint64_t throttles = 0;
+  uint64_t aux_bytes = 0;  // handed out
+  uint64_t aux_records = 0;
+  uint64_t aux_truncated = 0;   // AUX records that say so: the area was full and tracing stopped
+  uint64_t aux_partial = 0;     // bytes are missing
+  uint64_t aux_collisions = 0;  // Arm SPE: operations were dropped because another was in flight
+  uint64_t aux_restarts = 0;    // tracing stopped and started again after truncation
+  uint64_t aux_overrun_bytes = 0;
   uint64_t corrupt_bytes = 0;  // of rings whose content could not be true
   uint64_t duplicates = 0;     // samples of a thread that was opened twice, left out
   uint64_t polls = 0;

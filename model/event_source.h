@@ -66,6 +66,10 @@ struct RawRecord {
   Bytes bytes;
   uint32_t stream =
       0;  // records of one stream (one ring) are in the order in which they were written
+  // PERF_RECORD_AUXTRACE: the bytes behind it, which its size does not count, in two parts where a ring wrapped. The record
+  // says how many stand there in a file: zeros fill up what is missing here.
+  Bytes payload = {};
+  Bytes payload_rest = {};
 };
 
 class RawRecordSink {

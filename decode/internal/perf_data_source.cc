@@ -345,22 +345,14 @@ void PerfDataSource::HandleTracingData(Bytes record, Reader* reader) {
 
 void PerfDataSource::HandleAuxtrace(Bytes record, Reader* reader, EventSink& sink) {
   ByteFeed& feed = *reader->feed;
-  ByteCursor cursor(record, description_.byte_order);
-  cursor.Skip(kRecordHeaderBytes);
-  AuxChunk chunk;
-  chunk.size_bytes = cursor.U64();
-  chunk.offset = cursor.U64();
-  chunk.reference = cursor.U64();
-  chunk.index = cursor.U32();
-  chunk.tid = cursor.S32();
-  chunk.cpu = cursor.U32();
-  chunk.data_outlives_call = feed.stable();
-  const bool whole = cursor.ok();
+  const std::optional<AuxChunk> read = ReadAuxtrace(record, description_.byte_order);
   feed.Consume(record.size());
-  if (!whole) {
+  if (!read) {
     mutable_losses()->Lose(LossStage::kParse, LossReason::kTruncated, 1, LossUnit::kRecords);
     return;
   }
+  AuxChunk chunk = *read;
+  chunk.data_outlives_call = feed.stable();
   uint64_t left = chunk.size_bytes;
   while (left > 0) {
     const uint64_t piece = feed.stable() ? left : std::min<uint64_t>(left, kAuxPieceBytes);

@@ -63,8 +63,18 @@ enum RecordType : uint32_t {
   kRecordFork = 7,
   kRecordSample = 9,
   kRecordMmap2 = 10,
+  kRecordAux = 11,
   kRecordLostSamples = 13,
   kRecordCgroup = 19,
+  kRecordAuxtraceInfo = 70,
+  kRecordAuxtrace = 71,
+  kRecordTimeConv = 79,
+};
+// perf_event_attr's PERF_AUX_FLAG_*
+enum AuxFlag : uint64_t {
+  kAuxTruncated = 1,
+  kAuxPartial = 4,
+  kAuxCollision = 8,
 };
 enum RecordMisc : uint16_t {
   kMiscKernel = 1,

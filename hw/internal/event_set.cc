@@ -4,7 +4,6 @@
 #include <linux/perf_event.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -12,6 +11,7 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <span>
 #include <utility>
 
 #include "base/proc_fs.h"
@@ -37,10 +37,13 @@ void RaiseDescriptorLimit() {
 
 }  // namespace
 
-EventSet::EventSet(const PerfSessionOptions& options, const SessionAttrs& plan, uint64_t ring_bytes)
+EventSet::EventSet(const PerfSessionOptions& options, const SessionAttrs& plan, uint64_t ring_bytes,
+                   uint64_t aux_bytes)
     : options_(options),
       plan_(plan),
       ring_bytes_(ring_bytes),
+      aux_bytes_(aux_bytes),
+      kernel_(*options.kernel),
       of_tasks_(options.target.kind == PerfTarget::Kind::kPids ||
                 options.target.kind == PerfTarget::Kind::kCommand) {}
 
@@ -95,8 +98,9 @@ Status EventSet::OpenThread(int32_t pid, int32_t tid, const std::vector<int32_t>
   // Several given pids may be threads of one process, or the same.
   static_cast<void>(pid);
   for (const int32_t cpu : cpus) {
+    std::vector<int> leaders(plan_.events.size(), -1);
     for (uint32_t event = 0; event < plan_.events.size(); ++event) {
-      TRY(OpenOne(OpenTarget{tid, cpu, false}, event, vanished));
+      TRY(OpenOne(PerfOpenTarget{tid, cpu, false}, event, &leaders, vanished));
       if (*vanished) return OkStatus();
     }
   }
@@ -127,25 +131,33 @@ Status EventSet::OpenEverywhere(const std::vector<int32_t>& cpus) {
   const uint32_t tracking = static_cast<uint32_t>(plan_.events.size()) - 1;
   for (const int32_t cpu : cpus) {
     bool offline = false;
+    std::vector<int> leaders(plan_.events.size(), -1);
     for (uint32_t event = 0; event < plan_.events.size() && !offline; ++event) {
       // Names and mappings are tracked for every process: one may enter the group later.
       const bool in_cgroup = by_cgroup && event != tracking;
-      TRY(OpenOne(OpenTarget{in_cgroup ? cgroup_.get() : -1, cpu, in_cgroup}, event, &offline));
+      TRY(OpenOne(PerfOpenTarget{in_cgroup ? cgroup_.get() : -1, cpu, in_cgroup}, event, &leaders,
+                  &offline));
     }
   }
   if (opened_.empty()) return Error{ErrorCode::kUnavailable, "no CPU could be opened"};
   return OkStatus();
 }
 
-Status EventSet::OpenOne(const OpenTarget& target, uint32_t event, bool* vanished) {
+Status EventSet::OpenOne(PerfOpenTarget target, uint32_t event, std::vector<int>* leaders,
+                         bool* vanished) {
   const std::vector<int32_t>& pmu_cpus = plan_.cpus[event];
   if (!pmu_cpus.empty() &&
       std::find(pmu_cpus.begin(), pmu_cpus.end(), target.cpu) == pmu_cpus.end()) {
     return OkStatus();
   }
   const EventDescription& description = plan_.events[event];
-  const OpenExtras extras{static_cast<uint32_t>(std::min<uint64_t>(ring_bytes_ / 4, UINT32_MAX))};
-  const int result = PerfEventOpen(description.attr, target, extras);
+  if (description.group_leader != event) {
+    target.group_fd = (*leaders)[description.group_leader];
+    if (target.group_fd < 0) return OkStatus();  // this CPU has no such leader
+  }
+  const PerfOpenExtras extras{
+      static_cast<uint32_t>(std::min<uint64_t>(ring_bytes_ / 4, UINT32_MAX))};
+  const int result = kernel_.Open(description.attr, target, extras);
   if (result < 0) {
     const bool thread_gone = result == -ESRCH && of_tasks_;
     const bool cpu_gone = result == -ENODEV && !cgroup_.valid() && !opened_.empty();
@@ -159,9 +171,10 @@ Status EventSet::OpenOne(const OpenTarget& target, uint32_t event, bool* vanishe
   Opened opened;
   opened.fd = Fd(result);
   opened.event = event;
-  if (::ioctl(result, PERF_EVENT_IOC_ID, &opened.id) != 0)
-    return ErrnoError("PERF_EVENT_IOC_ID", errno);
-  TRY(AttachRing(result, target.cpu, &opened.ring));
+  (*leaders)[event] = result;
+  if (const int error = kernel_.IoctlPointer(result, PERF_EVENT_IOC_ID, &opened.id); error != 0)
+    return ErrnoError("PERF_EVENT_IOC_ID", -error);
+  TRY(AttachRing(result, target.cpu, plan_.fills_aux[event], &opened.ring));
   fd_of_id_[opened.id] = result;
   duplicates_.AddOpened(opened.id,
                         opened.ring * static_cast<uint32_t>(plan_.events.size()) + event);
@@ -170,23 +183,33 @@ Status EventSet::OpenOne(const OpenTarget& target, uint32_t event, bool* vanishe
   return Watch(opened_.size() - 1);
 }
 
-Status EventSet::AttachRing(int fd, int32_t cpu, uint32_t* ring) {
+Status EventSet::AttachRing(int fd, int32_t cpu, bool fills_aux, uint32_t* ring) {
   const auto known = ring_of_cpu_.find(cpu);
   if (known != ring_of_cpu_.end()) {
     *ring = known->second.first;
-    if (::ioctl(fd, PERF_EVENT_IOC_SET_OUTPUT, known->second.second) != 0) {
-      return ErrnoError("PERF_EVENT_IOC_SET_OUTPUT", errno);
+    const auto owner = static_cast<unsigned long>(known->second.second);
+    if (const int error = kernel_.Ioctl(fd, PERF_EVENT_IOC_SET_OUTPUT, owner); error != 0) {
+      return ErrnoError("PERF_EVENT_IOC_SET_OUTPUT", -error);
     }
     return OkStatus();
   }
-  auto mapped = PerfRing::Map(fd, ring_bytes_);
+  auto mapped = PerfRing::Map(kernel_, fd, ring_bytes_);
   if (!mapped) {
     const int error = mapped.error().errno_value;
     map_refused_ = error == EPERM || error == ENOMEM;
     return ExplainMapError(ring_bytes_, error, options_.proc_root);
   }
+  if (fills_aux && aux_bytes_ > 0) {
+    const bool overwrites = options_.aux_mode != AuxMode::kFull;
+    if (const Status status = mapped->MapAux(fd, aux_bytes_, overwrites); !status) {
+      const int error = status.error().errno_value;
+      map_refused_ = error == EPERM || error == ENOMEM;
+      return ExplainAuxMapError(aux_bytes_, error, options_.proc_root);
+    }
+  }
   *ring = static_cast<uint32_t>(rings_.size());
   rings_.push_back(*std::move(mapped));
+  cpu_of_ring_.push_back(cpu);
   ring_of_cpu_[cpu] = {*ring, fd};
   return OkStatus();
 }
@@ -204,20 +227,37 @@ Status EventSet::Watch(size_t index) {
   return OkStatus();
 }
 
+Status EventSet::Switch(const Opened& opened, bool on) const {
+  const unsigned long request = on ? PERF_EVENT_IOC_ENABLE : PERF_EVENT_IOC_DISABLE;
+  const int error = kernel_.Ioctl(opened.fd.get(), request, 0);
+  if (error == 0) return OkStatus();
+  return ErrnoError(on ? "PERF_EVENT_IOC_ENABLE" : "PERF_EVENT_IOC_DISABLE", -error);
+}
+
 Status EventSet::Enable() {
   for (const Opened& opened : opened_) {
-    if (opened.event + 1 == plan_.events.size()) continue;
-    if (::ioctl(opened.fd.get(), PERF_EVENT_IOC_ENABLE, 0) != 0)
-      return ErrnoError("PERF_EVENT_IOC_ENABLE", errno);
+    if (opened.event + 1 != plan_.events.size()) TRY(Switch(opened, true));
   }
   return OkStatus();
 }
 
 Status EventSet::Disable(bool tracking_too) {
   for (const Opened& opened : opened_) {
-    if (opened.event + 1 == plan_.events.size() && !tracking_too) continue;
-    if (::ioctl(opened.fd.get(), PERF_EVENT_IOC_DISABLE, 0) != 0)
-      return ErrnoError("PERF_EVENT_IOC_DISABLE", errno);
+    if (tracking_too || opened.event + 1 != plan_.events.size()) TRY(Switch(opened, false));
+  }
+  return OkStatus();
+}
+
+Status EventSet::RestartAux(uint32_t ring, const std::function<void()>& between) {
+  const auto fills = [this, ring](const Opened& opened) {
+    return opened.ring == ring && plan_.fills_aux[opened.event];
+  };
+  for (const Opened& opened : opened_) {
+    if (fills(opened)) TRY(Switch(opened, false));
+  }
+  between();
+  for (const Opened& opened : opened_) {
+    if (fills(opened)) TRY(Switch(opened, true));
   }
   return OkStatus();
 }
@@ -258,7 +298,7 @@ void EventSet::StopDuplicates() {
     const auto found = fd_of_id_.find(id);
     // If it cannot be stopped, its samples are still left out.
     if (found != fd_of_id_.end())
-      static_cast<void>(::ioctl(found->second, PERF_EVENT_IOC_DISABLE, 0));
+      static_cast<void>(kernel_.Ioctl(found->second, PERF_EVENT_IOC_DISABLE, 0));
   }
 }
 
@@ -267,8 +307,8 @@ std::vector<uint64_t> EventSet::LostPerRing() const {
   if (!plan_.lost_accepted) return lost;
   for (const Opened& opened : opened_) {
     std::array<uint64_t, 3> values = {};  // value, id, lost
-    const ssize_t count = ::read(opened.fd.get(), values.data(), sizeof(values));
-    if (count == static_cast<ssize_t>(sizeof(values))) lost[opened.ring] += values[2];
+    const int64_t count = kernel_.Read(opened.fd.get(), std::as_writable_bytes(std::span(values)));
+    if (count == static_cast<int64_t>(sizeof(values))) lost[opened.ring] += values[2];
   }
   return lost;
 }

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <set>
 #include <string>
@@ -27,15 +28,19 @@ struct EventSetCounts {
 
 class EventSet {
  public:
-  // `plan` and `options` outlive the set. `ring_bytes` is a power of two. An error of code kResourceLimit with
-  // map_refused() set can be retried (with a new set) and smaller rings.
-  EventSet(const PerfSessionOptions& options, const SessionAttrs& plan, uint64_t ring_bytes);
+  // `plan` and `options` outlive the set. Sizes are powers of two; `aux_bytes` 0: no AUX areas. An error of code
+  // kResourceLimit with map_refused() set can be retried (with a new set) and smaller rings.
+  EventSet(const PerfSessionOptions& options, const SessionAttrs& plan, uint64_t ring_bytes,
+           uint64_t aux_bytes);
   Status Open(const std::vector<int32_t>& cpus);
   bool map_refused() const { return map_refused_; }
 
   // Sampling events only, or the tracking event too.
   Status Enable();
   Status Disable(bool tracking_too);
+  // Stops and starts what fills the ring's AUX area: what a truncated area needs after it was drained. `between` runs while
+  // it is off.
+  Status RestartAux(uint32_t ring, const std::function<void()>& between);
   // Waits until a ring has enough to read, a target ends, Wake is called or the time is over.
   void Wait(int timeout_ms);
   // Async-signal-safe.
@@ -47,6 +52,7 @@ class EventSet {
   const std::deque<PerfRing>& rings() const { return rings_; }
   DuplicateFilter& duplicates() { return duplicates_; }
   void StopDuplicates();
+  int32_t CpuOf(uint32_t ring) const { return cpu_of_ring_[ring]; }
   // Records that the kernel could not write into each ring, by its own count (PERF_FORMAT_LOST); 0 if it has none.
   std::vector<uint64_t> LostPerRing() const;
   // Ids of the attribute's events.
@@ -66,18 +72,23 @@ class EventSet {
   Status OpenThread(int32_t pid, int32_t tid, const std::vector<int32_t>& cpus, bool* vanished);
   Status OpenEverywhere(const std::vector<int32_t>& cpus);
   // Opens one event; *vanished is set instead of an error if the thread or the CPU is gone.
-  Status OpenOne(const OpenTarget& target, uint32_t event, bool* vanished);
-  Status AttachRing(int fd, int32_t cpu, uint32_t* ring);
+  // `leaders`: the descriptors of this target's events so far, by event.
+  Status OpenOne(PerfOpenTarget target, uint32_t event, std::vector<int>* leaders, bool* vanished);
+  Status AttachRing(int fd, int32_t cpu, bool fills_aux, uint32_t* ring);
+  Status Switch(const Opened& opened, bool on) const;
   Status Watch(size_t index);
   Result<Fd> OpenCgroup() const;
 
   const PerfSessionOptions& options_;
   const SessionAttrs& plan_;
   uint64_t ring_bytes_;
+  uint64_t aux_bytes_;
+  PerfKernel& kernel_;
   bool of_tasks_;
   bool map_refused_ = false;
   std::vector<Opened> opened_;
   std::deque<PerfRing> rings_;
+  std::vector<int32_t> cpu_of_ring_;
   std::map<int32_t, std::pair<uint32_t, int>>
       ring_of_cpu_;  // CPU -> ring index, descriptor that owns it
   std::unordered_map<uint64_t, int> fd_of_id_;

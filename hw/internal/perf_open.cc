@@ -1,15 +1,9 @@
 #include "hw/internal/perf_open.h"
 
-#include <linux/perf_event.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
-#include <array>
 #include <cerrno>
-#include <cstddef>
 #include <cstring>
-#include <vector>
 
+#include "base/file.h"
 #include "base/proc_fs.h"
 #include "base/str_format.h"
 #include "hw/internal/attr_bits.h"
@@ -17,15 +11,13 @@
 namespace ptarmigan::internal {
 namespace {
 
-constexpr size_t kWakeupOffset = offsetof(perf_event_attr, wakeup_watermark);
-
 std::string ParanoidSentence(const std::string& proc_root) {
   const auto level = ProcFs(proc_root).Integer("sys/kernel/perf_event_paranoid");
   if (!level) return "perf events are restricted here";
   return StrFormat("kernel.perf_event_paranoid is {}", *level);
 }
 
-Error PermissionError(std::string_view name, const EventAttr& attr, const OpenTarget& target,
+Error PermissionError(std::string_view name, const EventAttr& attr, const PerfOpenTarget& target,
                       int errno_value, const std::string& proc_root) {
   std::string remedy;
   if (target.is_cgroup || target.pid == -1) {
@@ -62,28 +54,14 @@ bool NeedsHardware(const EventAttr& attr) {
 
 }  // namespace
 
-int PerfEventOpen(const EventAttr& attr, const OpenTarget& target, const OpenExtras& extras) {
-  std::vector<std::byte> bytes = EncodeAttr(attr);
-  std::memcpy(bytes.data() + kWakeupOffset, &extras.wakeup_watermark_bytes,
-              sizeof(extras.wakeup_watermark_bytes));
-  unsigned long flags = PERF_FLAG_FD_CLOEXEC;
-  if (target.is_cgroup) flags |= PERF_FLAG_PID_CGROUP;
-  int fd = -1;
-  do {
-    fd = static_cast<int>(
-        ::syscall(SYS_perf_event_open, bytes.data(), target.pid, target.cpu, -1, flags));
-  } while (fd < 0 && errno == EINTR);
-  return fd >= 0 ? fd : -errno;
+bool TryOpen(PerfKernel& kernel, const EventAttr& attr, const PerfOpenTarget& target,
+             int* errno_value) {
+  const Fd fd(kernel.Open(attr, target, {}));
+  *errno_value = fd.valid() ? 0 : -fd.get();
+  return fd.valid();
 }
 
-bool TryOpen(const EventAttr& attr, const OpenTarget& target, int* errno_value) {
-  const int fd = PerfEventOpen(attr, target);
-  *errno_value = fd < 0 ? -fd : 0;
-  if (fd >= 0) ::close(fd);
-  return fd >= 0;
-}
-
-Error ExplainOpenError(std::string_view name, const EventAttr& attr, const OpenTarget& target,
+Error ExplainOpenError(std::string_view name, const EventAttr& attr, const PerfOpenTarget& target,
                        int errno_value, const std::string& proc_root) {
   const auto error = [name, errno_value](ErrorCode code, std::string_view why) {
     return Error{code, StrFormat("event {}: {}", name, why), errno_value};
@@ -130,25 +108,37 @@ Error ExplainOpenError(std::string_view name, const EventAttr& attr, const OpenT
   }
 }
 
-Error ExplainMapError(uint64_t ring_bytes, int errno_value, const std::string& proc_root) {
+namespace {
+
+Error MapError(std::string_view what, std::string_view option, uint64_t bytes, int errno_value,
+               const std::string& proc_root) {
   if (errno_value == EPERM) {
     const auto limit = ProcFs(proc_root).Integer("sys/kernel/perf_event_mlock_kb");
     return Error{
         ErrorCode::kResourceLimit,
-        StrFormat(
-            "a ring of {} KiB per CPU is more than this user may lock (kernel.perf_event_mlock_kb "
-            "is "
-            "{}, plus `ulimit -l`): use a smaller --ring, raise the sysctl, or give CAP_IPC_LOCK",
-            ring_bytes >> 10, limit ? std::to_string(*limit) : "not readable"),
+        StrFormat("{} of {} KiB per CPU is more than this user may lock "
+                  "(kernel.perf_event_mlock_kb is {}, plus `ulimit -l`): use a smaller {}, "
+                  "raise the sysctl, or give CAP_IPC_LOCK",
+                  what, bytes >> 10, limit ? std::to_string(*limit) : "not readable", option),
         errno_value};
   }
   if (errno_value == ENOMEM) {
-    return Error{
-        ErrorCode::kResourceLimit,
-        StrFormat("no memory for a ring of {} KiB per CPU: use a smaller --ring", ring_bytes >> 10),
-        errno_value};
+    return Error{ErrorCode::kResourceLimit,
+                 StrFormat("no memory for {} of {} KiB per CPU: use a smaller {}", what,
+                           bytes >> 10, option),
+                 errno_value};
   }
-  return ErrnoError(StrFormat("mapping a ring of {} KiB", ring_bytes >> 10), errno_value);
+  return ErrnoError(StrFormat("mapping {} of {} KiB", what, bytes >> 10), errno_value);
+}
+
+}  // namespace
+
+Error ExplainMapError(uint64_t ring_bytes, int errno_value, const std::string& proc_root) {
+  return MapError("a ring", "--ring", ring_bytes, errno_value, proc_root);
+}
+
+Error ExplainAuxMapError(uint64_t aux_bytes, int errno_value, const std::string& proc_root) {
+  return MapError("an AUX area", "--aux", aux_bytes, errno_value, proc_root);
 }
 
 }  // namespace ptarmigan::internal

@@ -23,21 +23,6 @@ std::string_view Trim(std::string_view text) {
   return text.substr(first, text.find_last_not_of(kSpace) - first + 1);
 }
 
-// Decimal, 0x hexadecimal or 0 octal, the whole text.
-std::optional<uint64_t> ParseNumber(std::string_view text) {
-  int base = 10;
-  if (text.starts_with("0x") || text.starts_with("0X")) {
-    base = 16;
-    text.remove_prefix(2);
-  } else if (text.size() > 1 && text.front() == '0') {
-    base = 8;
-  }
-  uint64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, base);
-  if (error != std::errc() || end != text.data() + text.size() || text.empty()) return std::nullopt;
-  return value;
-}
-
 template <typename Handler>
 Status ForEachTerm(std::string_view text, char separator, Handler handler) {
   while (!text.empty()) {
@@ -213,6 +198,20 @@ Result<EventSpec> PmuParser::Parse(std::string_view terms, const EventRoots& roo
 
 }  // namespace
 
+std::optional<uint64_t> ParseNumber(std::string_view text) {
+  int base = 10;
+  if (text.starts_with("0x") || text.starts_with("0X")) {
+    base = 16;
+    text.remove_prefix(2);
+  } else if (text.size() > 1 && text.front() == '0') {
+    base = 8;
+  }
+  uint64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, base);
+  if (error != std::errc() || end != text.data() + text.size() || text.empty()) return std::nullopt;
+  return value;
+}
+
 unsigned TermFormat::Width() const {
   unsigned width = 0;
   for (const auto& [first, last] : ranges) width += last - first + 1;
@@ -260,6 +259,16 @@ std::optional<TermFormat> ParseTermFormat(std::string_view text) {
       });
   if (!status || format.ranges.empty()) return std::nullopt;
   return format;
+}
+
+std::optional<TermFormat> ReadTermFormat(std::string_view pmu, std::string_view term,
+                                         const EventRoots& roots) {
+  return ParseTermFormat(ReadPmuFile(pmu, StrFormat("format/{}", term), roots));
+}
+
+std::string ReadPmuFile(std::string_view pmu, std::string_view relative, const EventRoots& roots) {
+  const auto text = ReadFile(JoinPath(DeviceDirectory(roots, pmu), relative), kSysfsBytesMax);
+  return text ? std::string(Trim(*text)) : std::string();
 }
 
 Result<EventSpec> ParsePmuEvent(std::string_view pmu, std::string_view terms,

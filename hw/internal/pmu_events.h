@@ -27,6 +27,13 @@ std::optional<TermFormat> ParseTermFormat(std::string_view text);
 // "pmu/terms/" -> spec without modifiers.
 Result<EventSpec> ParsePmuEvent(std::string_view pmu, std::string_view terms,
                                 const EventRoots& roots);
+// Files of a PMU's folder: the format of a term (nothing if there is none), and any small file as text without the line's
+// end ("" if it cannot be read).
+std::optional<TermFormat> ReadTermFormat(std::string_view pmu, std::string_view term,
+                                         const EventRoots& roots);
+std::string ReadPmuFile(std::string_view pmu, std::string_view relative, const EventRoots& roots);
+// Decimal, 0x hexadecimal or 0 octal, the whole text.
+std::optional<uint64_t> ParseNumber(std::string_view text);
 // The PMU of a CPU that lists `event` under events/, if any ("cpu", "cpu_core", "armv8_pmuv3_0").
 std::optional<std::string> CpuPmuWithEvent(std::string_view event, const EventRoots& roots);
 std::vector<std::string> PmuNames(const EventRoots& roots);

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/file.h"
 #include "base/proc_fs.h"
 #include "base/str_format.h"
 #include "hw/internal/attr_bits.h"
@@ -21,7 +22,7 @@ class AttrPlanner {
     const bool of_tasks = options.target.kind == PerfTarget::Kind::kPids ||
                           options.target.kind == PerfTarget::Kind::kCommand;
     // Features do not depend on whom is sampled, permissions do.
-    probe_target_ = of_tasks ? OpenTarget{0, -1, false} : OpenTarget{-1, cpu, false};
+    probe_target_ = of_tasks ? PerfOpenTarget{0, -1, false} : PerfOpenTarget{-1, cpu, false};
     of_tasks_ = of_tasks;
   }
 
@@ -31,21 +32,34 @@ class AttrPlanner {
   Status PlanTracking();
   Status PlanEvent(const EventSpec& spec);
   Status SetRate(const EventSpec& spec, EventAttr* attr) const;
-  Status SetStacks(EventAttr* attr) const;
+  Status SetStacks(const EventSpec& spec, EventAttr* attr) const;
   // Opens the event for a moment, giving up what it can do without; the refusal otherwise.
   Status SettleEvent(const EventSpec& spec, EventDescription* event);
-  bool Accepts(const EventAttr& attr) const {
-    int error = 0;
-    return TryOpen(attr, probe_target_, &error);
-  }
+  // 0, or the errno of opening the event for a moment; `in_group`: behind the leader that was planned last.
+  int TryOpening(const EventAttr& attr, bool in_group = false) const;
+  bool Accepts(const EventAttr& attr) const { return TryOpening(attr) == 0; }
   void SetCommon(EventAttr* attr) const;
 
   const PerfSessionOptions& options_;
-  OpenTarget probe_target_;
+  PerfOpenTarget probe_target_;
   bool of_tasks_ = false;
   SessionAttrs plan_;
   EventAttr tracking_;
 };
+
+int AttrPlanner::TryOpening(const EventAttr& attr, bool in_group) const {
+  int error = 0;
+  PerfOpenTarget target = probe_target_;
+  Fd leader;
+  if (in_group) {
+    const EventAttr& of_leader = plan_.events[plan_.events.back().group_leader].attr;
+    leader = Fd(options_.kernel->Open(of_leader, target, {}));
+    if (!leader.valid()) return -leader.get();
+    target.group_fd = leader.get();
+  }
+  TryOpen(*options_.kernel, attr, target, &error);
+  return error;
+}
 
 void AttrPlanner::SetCommon(EventAttr* attr) const {
   attr->sample_type |= kCommonSampleType;
@@ -71,8 +85,7 @@ Status AttrPlanner::PlanTracking() {
        {kBitExcludeKernel, kBitExcludeHypervisor, kBitMmap, kBitComm, kBitTask, kBitSampleIdAll}) {
     SetBit(&attr, bit);
   }
-  int error = 0;
-  if (!TryOpen(attr, probe_target_, &error)) {
+  if (const int error = TryOpening(attr); error != 0) {
     return ExplainOpenError(options_.events.front().name, attr, probe_target_, error,
                             options_.proc_root);
   }
@@ -144,7 +157,8 @@ Status AttrPlanner::SetRate(const EventSpec& spec, EventAttr* attr) const {
   return OkStatus();
 }
 
-Status AttrPlanner::SetStacks(EventAttr* attr) const {
+Status AttrPlanner::SetStacks(const EventSpec& spec, EventAttr* attr) const {
+  if (spec.fills_aux) return OkStatus();
   if (options_.call_chain != CallChainMode::kNone) {
     attr->sample_type |= kSampleCallchain;
     SetBit(attr, kBitExcludeCallchainUser, options_.call_chain == CallChainMode::kKernel);
@@ -168,7 +182,10 @@ Status AttrPlanner::SetStacks(EventAttr* attr) const {
 Status AttrPlanner::SettleEvent(const EventSpec& spec, EventDescription* event) {
   EventAttr& attr = event->attr;
   int error = 0;
-  const auto opens = [this, &attr, &error] { return TryOpen(attr, probe_target_, &error); };
+  const auto opens = [this, &attr, &error, &spec] {
+    error = TryOpening(attr, spec.in_group);
+    return error == 0;
+  };
   if (spec.precise_max) {
     for (unsigned level = 3; level > 0; --level) {
       SetPreciseIp(&attr, level);
@@ -204,13 +221,19 @@ Status AttrPlanner::PlanEvent(const EventSpec& spec) {
   event.unit = spec.unit;
   event.scale = spec.scale;
   event.group_leader = static_cast<uint32_t>(plan_.events.size());
+  if (spec.in_group) {
+    if (plan_.events.empty())
+      return Error{ErrorCode::kInvalidInput, "the first event cannot be a member of a group"};
+    event.group_leader = plan_.events.back().group_leader;
+  }
   EventAttr& attr = event.attr;
-  attr.sample_type = kSampleIp | kSamplePeriod;
+  attr.sample_type |= kSampleIp;
+  if (!spec.fills_aux) attr.sample_type |= kSamplePeriod;
   if (attr.type == kPerfTypeTracepoint) attr.sample_type |= kSampleRaw;
   if (options_.cgroup_ids && tracking_.Flag(kBitCgroup)) attr.sample_type |= kSampleCgroup;
   SetCommon(&attr);
   TRY(SetRate(spec, &attr));
-  TRY(SetStacks(&attr));
+  TRY(SetStacks(spec, &attr));
   // Guests' code cannot be unwound or named here: count it only when asked.
   const bool hardware = attr.type != kPerfTypeSoftware && attr.type != kPerfTypeTracepoint;
   if (hardware && !attr.exclude_guest() && !attr.exclude_host()) SetBit(&attr, kBitExcludeGuest);
@@ -219,6 +242,7 @@ Status AttrPlanner::PlanEvent(const EventSpec& spec) {
   TRY(SettleEvent(spec, &event));
   plan_.events.push_back(std::move(event));
   plan_.cpus.push_back(spec.cpus);
+  plan_.fills_aux.push_back(spec.fills_aux);
   return OkStatus();
 }
 
@@ -231,6 +255,7 @@ Result<SessionAttrs> AttrPlanner::Plan() {
   tracking.group_leader = static_cast<uint32_t>(plan_.events.size());
   plan_.events.push_back(std::move(tracking));
   plan_.cpus.emplace_back();
+  plan_.fills_aux.push_back(false);
   return std::move(plan_);
 }
 

@@ -14,6 +14,7 @@ namespace ptarmigan::internal {
 struct SessionAttrs {
   std::vector<EventDescription> events;    // ids still empty; the last is the tracking event
   std::vector<std::vector<int32_t>> cpus;  // per event: the CPUs of its PMU, empty: all
+  std::vector<bool> fills_aux;             // per event
   bool clock_accepted = false;
   bool lost_accepted = false;  // PERF_FORMAT_LOST
   std::vector<std::string> notes;

@@ -142,6 +142,43 @@ ReadBack Read(const std::string& path) {
 
 std::string TestPath() { return TestTemporaryDirectory() + "/x.perf.data"; }
 
+std::string AuxtraceRecord(uint64_t bytes, uint64_t offset) {
+  return RecordBytes(
+      kRecordAuxtrace, 0,
+      ByteWriter().U64(bytes).U64(offset).U64(0).U32(0).U32(UINT32_MAX).U32(3).U32(0).bytes());
+}
+
+TEST(PerfDataWriter, TraceBytesStandBehindTheirRecordFilledUp) {
+  const std::string path = TestPath();
+  auto writer = PerfDataWriter::Create(path, TestDescription());
+  ASSERT_TRUE(writer.has_value()) << writer.error().message;
+  const std::string small = "nineteen bytes, 19.";
+  std::string large(600'000, '\0');  // more than any buffer of the writer
+  for (size_t i = 0; i < large.size(); ++i) large[i] = static_cast<char>('a' + i % 23);
+  const std::string first = AuxtraceRecord((small.size() + 7) / 8 * 8, 100);
+  (*writer)->OnRecord(
+      RawRecord{AsBytes(first), 1, AsBytes(small).first(5), AsBytes(small).subspan(5)});
+  const std::string second = AuxtraceRecord(large.size(), 200);
+  (*writer)->OnRecord(RawRecord{AsBytes(second), 1, AsBytes(large)});
+  WriteRounds(**writer, 1);
+  ASSERT_TRUE((*writer)->Finish(TestDescription()).has_value());
+  const ReadBack read = Read(path);
+  EXPECT_EQ(read.lost, 0U);
+  EXPECT_EQ(read.log.aux_data, small + std::string(5, '\0') + large);
+  EXPECT_EQ(read.log.samples.size(), 3U);
+}
+
+TEST(PerfDataWriter, TraceBytesThatTheirRecordDoesNotSpeakOfAreAnError) {
+  for (const uint64_t said : {uint64_t{8}, uint64_t{24}}) {
+    auto writer = PerfDataWriter::Create(TestPath(), TestDescription());
+    ASSERT_TRUE(writer.has_value());
+    const std::string record = AuxtraceRecord(said, 0);
+    const std::string bytes(13, 'x');
+    (*writer)->OnRecord(RawRecord{AsBytes(record), 1, AsBytes(bytes)});
+    EXPECT_FALSE((*writer)->status().has_value()) << said;
+  }
+}
+
 TEST(PerfDataWriter, IsReadBackAsItWasWritten) {
   const std::string path = TestPath();
   const RecordingDescription description = TestDescription();

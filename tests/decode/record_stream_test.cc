@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "decode/attr_reader.h"
+#include "decode/record_types.h"
 #include "tests/decode/allocation_counter.h"
 #include "tests/support/event_log.h"
 #include "tests/support/perf_bytes.h"
@@ -83,6 +84,25 @@ TEST_F(StreamTest, CountsLateRecordsAndDeliversThem) {
             1U);
   EXPECT_EQ(stream_.losses().kept(), 2U);
   EXPECT_TRUE(stream_.losses().Balances());
+}
+
+TEST_F(StreamTest, DeliversTraceBytesAtOnceAndInBothParts) {
+  Lend(Sample(0xa, 30));
+  const std::string record = RecordBytes(
+      kRecordAuxtrace, 0,
+      ByteWriter().U64(16).U64(4096).U64(0).U32(0).U32(UINT32_MAX).U32(3).U32(0).bytes());
+  const std::string bytes = "trace bytes 13";
+  stream_.OnRecord(
+      RawRecord{AsBytes(record), 0, AsBytes(bytes).first(6), AsBytes(bytes).subspan(6)});
+  EXPECT_THAT(log_.lines, ElementsAre("aux chunk 4096+6 cpu 3", "aux chunk 4102+8 cpu 3"));
+  EXPECT_EQ(log_.aux_data, bytes);
+}
+
+TEST_F(StreamTest, CountsATraceRecordThatIsTooShort) {
+  const std::string record = RecordBytes(kRecordAuxtrace, 0, ByteWriter().U64(16).bytes());
+  stream_.OnRecord(RawRecord{AsBytes(record), 0, AsBytes(record)});
+  EXPECT_TRUE(log_.aux_data.empty());
+  EXPECT_EQ(stream_.losses().Lost(LossUnit::kRecords), 1U);
 }
 
 TEST(RecordStream, KeepsFileOrderWhereOnlySamplesSayWhen) {

@@ -6,6 +6,7 @@
 
 #include "hw/internal/attr_bits.h"
 #include "tests/hw/fake_root.h"
+#include "tests/hw/scripted_kernel.h"
 
 namespace ptarmigan {
 namespace {
@@ -27,7 +28,8 @@ class CapabilitiesTest : public testing::Test {
     Vendor("GenuineIntel");
     options_.proc_root = proc_.path();
     options_.sysfs_root = sys_.path();
-    options_.try_open = [this](const EventAttr& attr) {
+    options_.kernel = &kernel_;
+    kernel_.on_open = [this](const EventAttr& attr, const PerfOpenTarget&) {
       if (attr.Samples(kSampleBranchStack)) return branch_error_;
       return attr.type == kPerfTypeSoftware ? software_error_ : cycles_error_;
     };
@@ -46,6 +48,7 @@ class CapabilitiesTest : public testing::Test {
 
   FakeRoot proc_;
   FakeRoot sys_;
+  ScriptedKernel kernel_;
   CapabilityProbeOptions options_;
   int software_error_ = 0;
   int cycles_error_ = 0;

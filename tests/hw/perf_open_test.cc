@@ -16,7 +16,7 @@ class ExplainTest : public testing::Test {
     proc_.File("sys/kernel/perf_event_paranoid", "3\n")
         .File("sys/kernel/perf_event_mlock_kb", "516\n");
   }
-  std::string Explain(const EventAttr& attr, const OpenTarget& target, int error) {
+  std::string Explain(const EventAttr& attr, const PerfOpenTarget& target, int error) {
     return ExplainOpenError("x", attr, target, error, proc_.path()).message;
   }
   FakeRoot proc_;
