@@ -13,6 +13,7 @@
 #include "base/proc_fs.h"
 #include "base/str_format.h"
 #include "hw/event_spec.h"
+#include "hw/hardware_source.h"
 #include "hw/internal/attr_bits.h"
 #include "hw/internal/machine.h"
 #include "hw/internal/perf_open.h"
@@ -72,6 +73,7 @@ class Prober {
   void AddAvailable(std::string_view name) { Add(name, true, "", ""); }
   // Opened or refused with `error`.
   void AddTried(std::string_view name, const EventAttr& attr, int error);
+  void AddHardware(std::string_view name);
   void AddByPmu(std::string_view name, std::string_view prefix, std::string_view wanted_arch,
                 std::string_view what);
   void AddBranchRecords();
@@ -156,9 +158,25 @@ void Prober::AddTried(std::string_view name, const EventAttr& attr, int error) {
   Add(name, false, StrFormat("opening it failed: {}", std::strerror(error)), "");
 }
 
+// A source whose PMU is there: opened for a moment as recording would.
+void Prober::AddHardware(std::string_view name) {
+  if (!IsHardwareSource(name)) return AddAvailable(name);
+  auto setup = SetUpSource({.name = std::string(name)}, roots_);
+  if (!setup) return Add(name, false, setup.error().message, "");
+  EventAttr attr = setup->events.front().attr;
+  attr.sample_type |= kSampleIp;
+  SetBit(&attr, internal::kBitDisabled);
+  const int error = TryOpen(attr);
+  if (error == 0 || error == EBUSY || error == EACCES || error == EPERM || error == ENOSYS)
+    return AddTried(name, attr, error);
+  Add(name, false,
+      StrFormat("its PMU is there, but opening it was refused ({})", std::strerror(error)),
+      "see the kernel's messages (dmesg) about this PMU");
+}
+
 void Prober::AddByPmu(std::string_view name, std::string_view prefix, std::string_view wanted_arch,
                       std::string_view what) {
-  if (HasPmu(prefix)) return AddAvailable(name);
+  if (HasPmu(prefix)) return AddHardware(name);
   const bool arm = result_.kernel.arch == "aarch64";
   const bool x86 = result_.kernel.arch == "x86_64";
   if ((wanted_arch == "arm" && !arm) || (wanted_arch != "arm" && !x86)) {

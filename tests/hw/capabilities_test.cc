@@ -6,6 +6,7 @@
 
 #include "hw/internal/attr_bits.h"
 #include "tests/hw/fake_root.h"
+#include "tests/hw/pmu_trees.h"
 #include "tests/hw/scripted_kernel.h"
 
 namespace ptarmigan {
@@ -122,12 +123,28 @@ TEST_F(CapabilitiesTest, TellsBranchRecordsFromCounters) {
 }
 
 TEST_F(CapabilitiesTest, SaysWhenTheMachineHasMoreThanTheProgram) {
-  sys_.File("bus/event_source/devices/intel_pt/type", "8\n");
+  IceLake(&sys_);
+  options_.implemented.erase("pt");
   const SourceCapability pt = Source("pt");
   EXPECT_FALSE(pt.available);
   EXPECT_NE(pt.reason.find("this machine has it"), std::string::npos);
   options_.implemented.insert("pt");
   EXPECT_TRUE(Source("pt").available);
+}
+
+TEST_F(CapabilitiesTest, APmuThatIsThereIsTried) {
+  IceLake(&sys_);
+  EXPECT_TRUE(Source("pt").available);
+  int pt_error = EBUSY;
+  kernel_.on_open = [&pt_error](const EventAttr& attr, const PerfOpenTarget&) {
+    return attr.type == 8 ? pt_error : 0;
+  };
+  EXPECT_FALSE(Source("pt").available);
+  EXPECT_NE(Source("pt").reason.find("another program"), std::string::npos);
+  pt_error = EACCES;
+  EXPECT_NE(Source("pt").remedy.find("perf_event_paranoid"), std::string::npos);
+  pt_error = EINVAL;
+  EXPECT_NE(Source("pt").reason.find("refused"), std::string::npos);
 }
 
 TEST_F(CapabilitiesTest, NamesTheVendorThatHasASource) {
