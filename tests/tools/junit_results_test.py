@@ -48,6 +48,8 @@ class JunitResultsTest(unittest.TestCase):
         output = "ok 1 - draws\nok 2 - zooms # SKIP chromium is not there; install it\n  ---\n  duration_ms: 0.1"
         case = SKIPPED.replace("/src/c_test.cc:7: Skipped\nno PMU on this host\n", output)
         self.assertEqual(self.results(self.suite(case))[0][3], "chromium is not there; install it")
+        case = SKIPPED.replace("/src/c_test.cc:7: Skipped\nno PMU on this host\n", "TAP version 13\n1..0 # SKIP no QEMU")
+        self.assertEqual(self.results(self.suite(case))[0][3], "no QEMU")
 
     def test_names_a_parameterised_test_once(self):
         case = PASSED.replace('name="a"', 'name="Small/A.B/x_y  # GetParam() = 16-byte object &lt;A0-C9&gt;"')

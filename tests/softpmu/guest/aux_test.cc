@@ -1,0 +1,359 @@
+// AUX buffers of Intel PT and Arm SPE: what is read is what was played, byte for byte, in every mode.
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <fstream>
+#include <random>
+#include <string>
+#include <string_view>
+
+#include "tests/softpmu/guest/guest_pmu.h"
+#include "tests/softpmu/script.h"
+#include "tests/softpmu/softpmu_abi.h"
+
+namespace ptarmigan {
+namespace {
+
+constexpr uint64_t kRate = 4'000'000;  // bytes a second
+constexpr size_t kAuxBytes = size_t{128} << 10;
+constexpr size_t kWatermark = size_t{16} << 10;
+
+// Bytes that repeat nowhere, in pieces of odd sizes.
+std::string Noise(size_t size, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::string bytes(size, '\0');
+  for (char& byte : bytes) byte = static_cast<char>(random());
+  return bytes;
+}
+
+// Plays `bytes` again and again.
+SoftPmuScript EndlessScript(std::string_view bytes, uint32_t flags = 0) {
+  SoftPmuScript script(flags);
+  script.Rate(kRate);
+  const uint32_t begin = script.here();
+  std::mt19937_64 random(bytes.size());
+  for (size_t at = 0; at < bytes.size();) {
+    const size_t size = std::min(bytes.size() - at, 1 + random() % 300);
+    script.Sync().Data(bytes.substr(at, size));
+    at += size;
+  }
+  script.LoopTo({.target = begin});
+  return script;
+}
+
+// Whether `bytes` are `period` again and again from its beginning on; the first place where they are not.
+testing::AssertionResult Repeats(std::string_view bytes, std::string_view period) {
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    if (bytes[i] != period[i % period.size()]) {
+      return testing::AssertionFailure() << "differs at byte " << i << " of " << bytes.size();
+    }
+  }
+  return testing::AssertionSuccess();
+}
+
+perf_event_attr PtAttr() {
+  perf_event_attr attr = UserAttr(PmuType("intel_pt"));
+  attr.config = 1U << 10 | 1U << 13;  // tsc, branch
+  attr.aux_watermark = kWatermark;
+  return attr;
+}
+
+std::unique_ptr<KernelEvent> OpenPt(const EventPlace& place = {}, bool snapshot = false) {
+  auto event = KernelEvent::Open(PtAttr(), place);
+  if (event == nullptr) return event;
+  EXPECT_EQ(event->MapRing(size_t{64} << 10), 0);
+  EXPECT_EQ(event->MapAux(kAuxBytes, snapshot), 0);
+  return event;
+}
+
+TEST(AuxFull, IsByteExactAroundTheBufferManyTimes) {
+  const std::string trace = Noise(50'021, 1);
+  ASSERT_EQ(LoadScript("intel_pt", EndlessScript(trace).bytes()), 0);
+  const auto event = OpenPt();
+  ASSERT_NE(event, nullptr);
+  ASSERT_EQ(event->Enable(), 0);
+  std::string bytes;
+  std::vector<AuxRecord> records;
+  const auto take = [&] {
+    for (const AuxRecord& record : event->TakeAux(&bytes)) records.push_back(record);
+  };
+  EXPECT_TRUE(Work([&] { return take(), bytes.size() > 8 * kAuxBytes; }));
+  ASSERT_EQ(event->Disable(), 0);
+  take();
+  EXPECT_EQ(bytes.size(), event->aux_head());
+  EXPECT_TRUE(Repeats(bytes, trace));
+  uint64_t next = 0;
+  for (const AuxRecord& record : records) {
+    EXPECT_EQ(record.flags, 0U);
+    EXPECT_EQ(record.offset, next);
+    next = record.offset + record.bytes;
+  }
+}
+
+TEST(AuxFull, WakesItsReaderAtTheWatermark) {
+  ASSERT_EQ(LoadScript("intel_pt", EndlessScript(Noise(50'021, 1)).bytes()), 0);
+  const auto event = OpenPt();
+  ASSERT_NE(event, nullptr);
+  ASSERT_EQ(event->Enable(), 0);
+  pollfd waited = {event->fd(), POLLIN, 0};
+  EXPECT_TRUE(Work([&] { return ::poll(&waited, 1, 0) == 1; }));
+  EXPECT_GE(event->aux_head(), kWatermark);
+}
+
+TEST(AuxFull, StopsTruncatedWithOneByteUnusedWhenNobodyReads) {
+  const std::string trace = Noise(50'021, 2);
+  ASSERT_EQ(LoadScript("intel_pt", EndlessScript(trace, SOFTPMU_FILL).bytes()), 0);
+  const auto event = OpenPt();
+  ASSERT_NE(event, nullptr);
+  ASSERT_EQ(event->Enable(), 0);
+  EXPECT_TRUE(Work([&] { return event->aux_head() == kAuxBytes - 1; }));
+  WorkFor(20'000'000);
+  std::string bytes;
+  const std::vector<AuxRecord> records = event->TakeAux(&bytes);
+  EXPECT_EQ(bytes.size(), kAuxBytes - 1);
+  EXPECT_TRUE(Repeats(bytes, trace));
+  ASSERT_FALSE(records.empty());
+  EXPECT_EQ(records.back().flags, uint64_t{PERF_AUX_FLAG_TRUNCATED});
+}
+
+TEST(AuxFull, EndsBeforeThePieceThatDoesNotFit) {
+  const std::string trace = Noise(50'021, 2);
+  const SoftPmuScript script = EndlessScript(trace);
+  ASSERT_EQ(LoadScript("intel_pt", script.bytes()), 0);
+  size_t whole_pieces = 0;
+  const auto pieces = PiecesOf(script.bytes());
+  for (size_t i = 0; whole_pieces + pieces[i % pieces.size()].size() < kAuxBytes; ++i) {
+    whole_pieces += pieces[i % pieces.size()].size();
+  }
+  const auto event = OpenPt();
+  ASSERT_NE(event, nullptr);
+  ASSERT_EQ(event->Enable(), 0);
+  EXPECT_TRUE(Work([&] { return event->aux_head() >= whole_pieces; }));
+  WorkFor(20'000'000);
+  EXPECT_EQ(event->aux_head(), whole_pieces);
+}
+
+// On CPU 0, Linux 6.1 takes the truncated event for enabled although its driver stopped, so that ENABLE alone does nothing.
+class AuxTruncation : public testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(OnCpu, AuxTruncation, testing::Values(0, 1));
+
+TEST_P(AuxTruncation, EndsByDisableAndEnable) {
+  cpu_set_t before;
+  ASSERT_EQ(::sched_getaffinity(0, sizeof(before), &before), 0);
+  cpu_set_t cpus;
+  CPU_ZERO(&cpus);
+  CPU_SET(static_cast<size_t>(GetParam()), &cpus);
+  ASSERT_EQ(::sched_setaffinity(0, sizeof(cpus), &cpus), 0);
+  SoftPmuScript script;
+  script.Rate(kRate);
+  for (const char* piece : {"first", "second", "third"}) script.Sync().Data(piece).Gap();
+  ASSERT_EQ(LoadScript("intel_pt", script.bytes()), 0);
+  const auto event = OpenPt();
+  ASSERT_NE(event, nullptr);
+  ASSERT_EQ(event->Enable(), 0);
+  std::string bytes;
+  // A context switch restarts it as well, so that two truncations may be seen at once.
+  size_t truncations = 0;
+  EXPECT_TRUE(Work([&] {
+    const std::vector<AuxRecord> records = event->TakeAux(&bytes);
+    for (const AuxRecord& record : records) {
+      if (record.flags == PERF_AUX_FLAG_TRUNCATED) ++truncations;
+    }
+    if (!records.empty()) {
+      EXPECT_EQ(event->Disable(), 0);
+      EXPECT_EQ(event->Enable(), 0);
+    }
+    return truncations == 3;
+  }));
+  EXPECT_EQ(bytes, "firstsecondthird");
+  ::sched_setaffinity(0, sizeof(before), &before);
+}
+
+TEST(AuxFull, CarriesTheFlagsOfTheHardware) {
+  SoftPmuScript script;
+  script.Rate(kRate);
+  const std::string piece = Noise(kWatermark, 3);
+  script.Data(piece).Flags(PERF_AUX_FLAG_PARTIAL).Data(piece);
+  script.Flags(PERF_AUX_FLAG_COLLISION).Data(piece);
+  ASSERT_EQ(LoadScript("intel_pt", script.bytes()), 0);
+  const auto event = OpenPt();
+  ASSERT_NE(event, nullptr);
+  ASSERT_EQ(event->Enable(), 0);
+  std::string bytes;
+  uint64_t flags = 0;
+  EXPECT_TRUE(Work([&] {
+    for (const AuxRecord& record : event->TakeAux(&bytes)) flags |= record.flags;
+    return bytes.size() == 3 * kWatermark;
+  }));
+  EXPECT_EQ(flags, uint64_t{PERF_AUX_FLAG_PARTIAL | PERF_AUX_FLAG_COLLISION});
+}
+
+TEST(AuxSnapshot, HoldsTheLastBytesAndItsHeadIsAPlace) {
+  // More than the buffer holds, then nothing more.
+  const std::string trace = Noise(kAuxBytes + 70'000, 4);
+  SoftPmuScript script;
+  script.Rate(kRate);
+  for (size_t at = 0; at < trace.size(); at += 100) script.Sync().Data(trace.substr(at, 100));
+  ASSERT_EQ(LoadScript("intel_pt", script.bytes()), 0);
+  const auto event = OpenPt({}, true);
+  ASSERT_NE(event, nullptr);
+  const uint64_t played_before = PmuCount("aux_bytes");
+  ASSERT_EQ(event->Enable(), 0);
+  EXPECT_TRUE(Work([&] { return PmuCount("aux_bytes") - played_before == trace.size(); }));
+  ASSERT_EQ(event->Disable(), 0);
+  const uint64_t head = event->aux_head();
+  EXPECT_EQ(head, trace.size() % kAuxBytes);
+  const std::vector<AuxRecord> records = event->TakeAux(nullptr);
+  ASSERT_FALSE(records.empty());
+  for (const AuxRecord& record : records) {
+    EXPECT_EQ(record.bytes, kAuxBytes);
+    EXPECT_EQ(record.flags, uint64_t{PERF_AUX_FLAG_OVERWRITE});
+  }
+  const std::string content = event->aux_content();
+  EXPECT_EQ(content.substr(head) + content.substr(0, head), trace.substr(70'000));
+}
+
+TEST(AuxSample, IsByteExact) {
+  constexpr uint32_t kSampleBytes = 2048;
+  const std::string trace = Noise(50'021, 5);
+  const std::string twice = trace + trace;
+  ASSERT_EQ(LoadScript("intel_pt", EndlessScript(trace).bytes()), 0);
+  const auto event = OpenPt({}, true);
+  ASSERT_NE(event, nullptr);
+  perf_event_attr attr = UserAttr(PERF_TYPE_HARDWARE);
+  attr.config = PERF_COUNT_HW_CPU_CYCLES;
+  attr.disabled = 0;
+  attr.sample_period = 5'000'000;
+  attr.sample_type = PERF_SAMPLE_IP | PERF_SAMPLE_AUX;
+  attr.aux_sample_size = kSampleBytes;
+  const auto sampler = KernelEvent::Open(attr, {.group = event->fd()});
+  ASSERT_NE(sampler, nullptr);
+  ASSERT_EQ(sampler->MapRing(size_t{256} << 10), 0);
+  ASSERT_EQ(event->Enable(), 0);
+  size_t samples = 0;
+  EXPECT_TRUE(Work([&] {
+    for (const KernelRecord& record : sampler->Records()) {
+      if (record.type != PERF_RECORD_SAMPLE) continue;
+      EXPECT_EQ(record.Word(8), kSampleBytes);
+      const std::string bytes = record.body.substr(16, kSampleBytes);
+      EXPECT_NE(twice.find(bytes), std::string::npos) << "sample " << samples;
+      ++samples;
+    }
+    return samples >= 10;
+  }));
+}
+
+TEST(AuxOwnership, IsExclusive) {
+  const auto event = OpenPt();
+  ASSERT_NE(event, nullptr);
+  int refusal = 0;
+  EXPECT_EQ(KernelEvent::Open(PtAttr(), {}, &refusal), nullptr);
+  EXPECT_EQ(refusal, EBUSY);
+  EXPECT_EQ(KernelEvent::Open(PtAttr(), {.pid = -1, .cpu = 0}, &refusal), nullptr);
+  EXPECT_EQ(refusal, EBUSY);
+}
+
+TEST(AuxOwnership, KeepsTheScriptWhileAnEventPlaysIt) {
+  const auto event = OpenPt();
+  ASSERT_NE(event, nullptr);
+  EXPECT_EQ(LoadScript("intel_pt", SoftPmuScript().Data("x").bytes()), EBUSY);
+}
+
+TEST(AuxRefusal, OfWhatTheHardwareDoesNotHave) {
+  int refusal = 0;
+  perf_event_attr attr = PtAttr();
+  attr.config |= uint64_t{1} << 62;
+  EXPECT_EQ(KernelEvent::Open(attr, {}, &refusal), nullptr);
+  EXPECT_EQ(refusal, EINVAL);
+  attr = UserAttr(PmuType("arm_spe_0"));
+  attr.freq = 1;
+  attr.sample_freq = 1000;
+  EXPECT_EQ(KernelEvent::Open(attr, {}, &refusal), nullptr);
+  EXPECT_EQ(refusal, EINVAL);
+  const auto event = KernelEvent::Open(PtAttr());
+  ASSERT_NE(event, nullptr);
+  ASSERT_EQ(event->MapRing(size_t{64} << 10), 0);
+  EXPECT_EQ(event->MapAux(size_t{3} * 4096, false), EINVAL);
+}
+
+// Where this program's code is mapped.
+struct Mapping {
+  unsigned long long start = 0;
+  unsigned long long offset = 0;
+  std::string path;
+};
+Mapping CodeMapping() {
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);) {
+    Mapping mapping;
+    char modes[8] = {};
+    int path = 0;
+    if (std::sscanf(line.c_str(), "%llx-%*x %7s %llx %*s %*s %n", &mapping.start, modes,
+                    &mapping.offset, &path) == 3 &&
+        std::string_view(modes) == "r-xp") {
+      mapping.path = line.substr(static_cast<size_t>(path));
+      return mapping;
+    }
+  }
+  return {};
+}
+
+TEST(AuxFilter, IsResolvedToTheRangeOfTheMappedFile) {
+  const auto event = OpenPt();
+  ASSERT_NE(event, nullptr);
+  EXPECT_EQ(event->SetFilter("nonsense"), EINVAL);
+  EXPECT_EQ(event->SetFilter("start 0x1000@/bin/busybox"), EOPNOTSUPP);
+  EXPECT_EQ(event->SetFilter("filter 0x1000/0x10@/bin/busybox,filter 0x2000/0x10@/bin/busybox,"
+                             "filter 0x3000/0x10@/bin/busybox"),
+            EOPNOTSUPP);
+  const Mapping code = CodeMapping();
+  char filter[128];
+  std::snprintf(filter, sizeof(filter), "filter 0x%llx/0x80@%s", code.offset + 0x40,
+                code.path.c_str());
+  EXPECT_EQ(event->SetFilter(filter), 0);
+  ASSERT_EQ(event->Enable(), 0);
+  WorkFor(1'000'000);
+  char range[64];
+  std::snprintf(range, sizeof(range), "%llx-%llx", code.start + 0x40, code.start + 0xc0);
+  EXPECT_EQ(PmuStatusLine("filters"), range);
+}
+
+TEST(Spe, WritesARecordEachPeriodAndTakesANewPeriodWhileItRuns) {
+  constexpr size_t kRecordBytes = 64;
+  constexpr uint64_t kPeriod = 102'400;  // nanoseconds here
+  const std::string trace = Noise(kRecordBytes * 997, 6);
+  SoftPmuScript script;
+  const uint32_t begin = script.here();
+  ASSERT_TRUE(AppendRecords(trace, kRecordBytes, &script).has_value());
+  script.LoopTo({.target = begin});
+  ASSERT_EQ(LoadScript("arm_spe_0", script.bytes()), 0);
+  perf_event_attr attr = UserAttr(PmuType("arm_spe_0"));
+  attr.sample_period = kPeriod;
+  attr.aux_watermark = 4096;
+  const auto event = KernelEvent::Open(attr);
+  ASSERT_NE(event, nullptr);
+  ASSERT_EQ(event->MapRing(size_t{64} << 10), 0);
+  ASSERT_EQ(event->MapAux(kAuxBytes, false), 0);
+  std::string bytes;
+  ASSERT_EQ(event->Enable(), 0);
+  EXPECT_TRUE(Work([&] { return event->TakeAux(&bytes), bytes.size() >= 500 * kRecordBytes; }));
+  ASSERT_EQ(event->Disable(), 0);
+  event->TakeAux(&bytes);
+  // Four times as long, so a quarter of the records in the same time.
+  ASSERT_EQ(event->SetPeriod(4 * kPeriod), 0);
+  const size_t before = bytes.size();
+  ASSERT_EQ(event->Enable(), 0);
+  const uint64_t begin_ns = ThreadTimeNs();
+  EXPECT_TRUE(
+      Work([&] { return event->TakeAux(&bytes), bytes.size() - before >= 100 * kRecordBytes; }));
+  EXPECT_GE(ThreadTimeNs() - begin_ns, uint64_t{3} * 100 * kPeriod);
+  EXPECT_EQ(bytes.size() % kRecordBytes, 0U);
+  EXPECT_TRUE(Repeats(bytes, trace));
+}
+
+}  // namespace
+}  // namespace ptarmigan
