@@ -9,8 +9,7 @@ import subprocess
 import tarfile
 import time
 
-from kernels import Absent
-
+QEMU = "qemu-system-x86_64"
 COMMAND_LINE = "console=ttyS0 panic=-1 quiet mitigations=off nokaslr tsc=reliable rdinit=/init"
 
 
@@ -69,17 +68,14 @@ def boot(kernel, initrd, work, seconds_max, cpu="Skylake-Client"):
     """Runs until the guest powers off. What it wrote to its second serial port is a tar archive."""
     returned = os.path.join(work, "returned.tar")
     command = [
-        "qemu-system-x86_64", "-name", "softpmu", "-accel", "tcg,thread=multi", "-cpu", cpu, "-smp", "2", "-m", "1024", "-nodefaults",
+        QEMU, "-name", "softpmu", "-accel", "tcg,thread=multi", "-cpu", cpu, "-smp", "2", "-m", "1024", "-nodefaults",
         "-no-user-config", "-display", "none", "-no-reboot", "-nic", "none", "-serial", "stdio",
         "-serial", f"file:{returned}", "-kernel", kernel.vmlinux, "-initrd", initrd, "-append", COMMAND_LINE]
     begin = time.monotonic()
     timed_out = False
-    try:
-        # A session of its own: no signal of the terminal, and none to anybody else.
-        qemu = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                start_new_session=True)
-    except FileNotFoundError as error:
-        raise Absent("qemu-system-x86_64 is not installed") from error
+    # A session of its own: no signal of the terminal, and none to anybody else.
+    qemu = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                            start_new_session=True)
     try:
         console, errors = qemu.communicate(timeout=seconds_max)
     except subprocess.TimeoutExpired:
