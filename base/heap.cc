@@ -13,7 +13,7 @@ namespace ptarmigan {
 bool UseLargePagesForHeap() {
 #ifdef __GLIBC__
   constexpr uintptr_t kHugePageBytes = uintptr_t{2} << 20;
-  constexpr int kReservedBytes = 256 << 20;
+  constexpr int kReservedBytes = 512 << 20;
   constexpr int kUsualPadBytes = 128 << 10;  // glibc's own
   constexpr int kMmapBytesMin = 32 << 20;    // the most that glibc accepts
   constexpr int kTrimBytes = INT32_MAX;  // more than is reserved: it would be given back at once

@@ -3,7 +3,7 @@
 
 namespace ptarmigan {
 
-// From now on the ordinary heap's first 256 MiB are made of huge pages, too, as they are used. A program that fills tens
+// From now on the ordinary heap's first 512 MiB are made of huge pages, too, as they are used. A program that fills tens
 // of megabytes and ends pays for a page fault per 4 KiB otherwise: 1 us on a common machine, 20 us in a virtual machine
 // without help from its hardware, where that was half of a conversion's time.
 //
