@@ -69,9 +69,13 @@ class StackTable {
   bool HasRows(uint32_t stack) const { return stacks_[stack].first_row != kNoRow; }
   // As Add, for a row that the caller knows to be new; Add does not find it afterwards unless it is the stack's first.
   uint32_t AppendRow(const Row& row);
-  void PrefetchStack(uint32_t stack) const { __builtin_prefetch(&stacks_[stack]); }
-  void PrefetchFirstRow(uint32_t stack) const { PrefetchRow(stacks_[stack].first_row); }
-  void PrefetchRow(uint32_t row) const {
+  [[gnu::always_inline]] void PrefetchStack(uint32_t stack) const {
+    __builtin_prefetch(&stacks_[stack]);
+  }
+  [[gnu::always_inline]] void PrefetchFirstRow(uint32_t stack) const {
+    PrefetchRow(stacks_[stack].first_row);
+  }
+  [[gnu::always_inline]] void PrefetchRow(uint32_t row) const {
     if (row < rows_.size()) __builtin_prefetch(&rows_[row]);
   }
 
