@@ -27,15 +27,19 @@ std::span<const EventMerger::Reference> EventMerger::ReleaseAll() {
 
 std::span<const EventMerger::Reference> EventMerger::ReleaseUpTo(uint64_t time_ns) {
   released_.clear();
-  size_t kept = 0;
-  for (const Reference& reference : waiting_) {
-    if (reference.time_ns <= time_ns) {
-      released_.push_back(reference);
-    } else {
-      waiting_[kept++] = reference;
+  if (time_ns >= newest_ns_) {
+    std::swap(released_, waiting_);
+  } else {
+    size_t kept = 0;
+    for (const Reference& reference : waiting_) {
+      if (reference.time_ns <= time_ns) {
+        released_.push_back(reference);
+      } else {
+        waiting_[kept++] = reference;
+      }
     }
+    waiting_.resize(kept);
   }
-  waiting_.resize(kept);
   SortReleased();
   if (!released_.empty()) released_ns_ = std::max(released_ns_, released_.back().time_ns);
   return released_;
