@@ -3,6 +3,8 @@
 #include <charconv>
 #include <string>
 
+#include "base/check.h"
+
 namespace ptarmigan {
 namespace {
 
@@ -80,12 +82,11 @@ BranchCounter BranchCounterOf(uint64_t counters, const BranchStackFormat& format
   return {.value = value, .is_saturated = value == most};
 }
 
-BranchEntryCounts AppendBranchStack(const CapturedSample& sample, const BranchStackFormat& format,
-                                    std::vector<BranchEdge>* edges) {
+BranchEntryCounts ReadBranchStack(const CapturedSample& sample, const BranchStackFormat& format,
+                                  std::span<BranchEdge> edges) {
+  CHECK(edges.size() >= sample.branches.size());
   BranchEntryCounts counts;
-  const size_t kept_before = edges->size();
-  edges->resize(kept_before + sample.branches.size());
-  BranchEdge* next = edges->data() + kept_before;
+  BranchEdge* next = edges.data();
   for (const BranchRecord& branch : sample.branches) {
     if (branch.spec == kSpecWrongPath) {
       ++counts.wrong_path;
@@ -108,7 +109,16 @@ BranchEntryCounts AppendBranchStack(const CapturedSample& sample, const BranchSt
     next->is_return = IsReturnType(branch);
     ++next;
   }
-  edges->resize(static_cast<size_t>(next - edges->data()));
+  return counts;
+}
+
+BranchEntryCounts AppendBranchStack(const CapturedSample& sample, const BranchStackFormat& format,
+                                    std::vector<BranchEdge>* edges) {
+  const size_t before = edges->size();
+  edges->resize(before + sample.branches.size());
+  const BranchEntryCounts counts =
+      ReadBranchStack(sample, format, std::span(*edges).subspan(before));
+  edges->resize(before + counts.kept());
   return counts;
 }
 

@@ -15,6 +15,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "model/event.h"
@@ -76,7 +77,11 @@ struct BranchEntryCounts {
   uint64_t all() const { return whole + half + wrong_path + empty; }
 };
 
-// Appends the sample's branches to `edges`, newest first. For flow mode.
+// Writes the sample's branches to the start of `edges`, newest first: so many as counts.kept() says. There is room for all
+// entries of the sample. For flow mode.
+BranchEntryCounts ReadBranchStack(const CapturedSample& sample, const BranchStackFormat& format,
+                                  std::span<BranchEdge> edges);
+// The same, behind what `edges` holds.
 BranchEntryCounts AppendBranchStack(const CapturedSample& sample, const BranchStackFormat& format,
                                     std::vector<BranchEdge>* edges);
 

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/radix_sort.h"
 #include "model/branch_summary.h"
 
 namespace ptarmigan::internal {
@@ -23,13 +24,14 @@ class Summary {
 
   BranchSummary Make() {
     builder_.Reserve(table_.traces().size());
-    for (size_t i = 0; i < table_.traces().size(); ++i) AddTrace(i);
+    for (uint32_t i = 0; i < table_.traces().size(); ++i) AddTrace(i);
+    AddBlocks();
     builder_.AddWrongPath(table_.wrong_path());
     return builder_.Finish();
   }
 
  private:
-  void AddTrace(size_t index) {
+  void AddTrace(uint32_t index) {
     const BranchTable::Trace& trace = table_.traces()[index];
     const BranchTable::Places& places = table_.PlacesOf(index);
     const LocationId from = LocationOf(places.from);
@@ -40,9 +42,8 @@ class Summary {
                                                  : CodeRun{.verdict = CodeRun::Verdict::kLeaves};
       if (run.verdict == CodeRun::Verdict::kStraight || run.verdict == CodeRun::Verdict::kUnknown) {
         end = LocationOf(places.end);
-        builder_.AddBlock(
-            {.start = to, .end = end, .count = trace.count, .instructions = run.instructions});
-        builder_.AddCycles({to, end}, table_.CyclesOf(index));
+        runs_found_.push_back(
+            {.key = uint64_t{to} << 32 | end, .trace = index, .instructions = run.instructions});
       } else {
         builder_.AddRejected(trace.count);
       }
@@ -60,6 +61,28 @@ class Summary {
                                     (places.from != BranchTable::kNoPlace && IsReturn(places.from)),
                        .count = trace.count,
                        .mispredicted = trace.mispredicted});
+  }
+
+  // Traces that came from different places into one run are one block.
+  void AddBlocks() {
+    std::vector<FoundRun> scratch;
+    RadixSort(
+        std::span(runs_found_), [](const FoundRun& run) { return run.key; }, &scratch);
+    std::vector<uint32_t> traces;
+    for (size_t begin = 0, end = 0; begin < runs_found_.size(); begin = end) {
+      const uint64_t key = runs_found_[begin].key;
+      BranchSummary::Block block{.start = static_cast<LocationId>(key >> 32),
+                                 .end = static_cast<LocationId>(key)};
+      traces.clear();
+      for (; end < runs_found_.size() && runs_found_[end].key == key; ++end) {
+        const FoundRun& run = runs_found_[end];
+        block.count += table_.traces()[run.trace].count;
+        block.instructions = std::max(block.instructions, run.instructions);
+        traces.push_back(run.trace);
+      }
+      builder_.AddBlock(block);
+      builder_.AddCycles({block.start, block.end}, table_.CyclesOf(traces));
+    }
   }
 
   // The location, and the start of its function with the first use.
@@ -87,11 +110,18 @@ class Summary {
     return at->second;
   }
 
+  struct FoundRun {
+    uint64_t key = 0;  // the locations of its start and its end
+    uint32_t trace = 0;
+    uint32_t instructions = 0;
+  };
+
   BranchTable& table_;
   const std::span<const LocationId> locations_;
   BranchCode& code_;
   BranchSummaryBuilder builder_;
-  std::vector<bool> is_known_;  // by place
+  std::vector<bool> is_known_;        // by place
+  std::vector<FoundRun> runs_found_;  // by trace that has one
   absl::flat_hash_map<std::pair<uint32_t, uint32_t>, CodeRun> runs_;
   absl::flat_hash_map<uint32_t, bool> returns_;
 };

@@ -1,6 +1,7 @@
 #include "pipeline/internal/branch_table.h"
 
 #include <algorithm>
+#include <numeric>
 #include <random>
 #include <utility>
 
@@ -28,7 +29,7 @@ uint64_t MultiplyFold(uint64_t a, uint64_t b) {
 
 }  // namespace
 
-// (Ahead of its uses: it is called for every edge.)
+// (These are ahead of their uses: they are called for every edge.)
 inline BranchTable::Key BranchTable::KeyOf(const Batch& batch, const Part& part, size_t index) {
   const BranchEdge* edges = batch.edges.data() + part.edges_begin;
   const bool has_run = index > 0 && part.has_runs && edges[index].to != 0;
@@ -38,13 +39,30 @@ inline BranchTable::Key BranchTable::KeyOf(const Batch& batch, const Part& part,
           .space = part.is_by_place ? batch.edge_spaces[part.edges_begin + index] : part.space};
 }
 
-inline uint64_t BranchTable::HashOf(const Key& key) const {
-  return MultiplyFold(MultiplyFold(key.from ^ seeds_[0], key.to ^ seeds_[1]) ^ key.end,
-                      seeds_[2] + seeds_[3] * key.space);
+inline uint64_t BranchTable::HashOf(const Key& key, const std::array<uint64_t, 4>& seeds) {
+  return MultiplyFold(MultiplyFold(key.from ^ seeds[0], key.to ^ seeds[1]) ^ key.end,
+                      seeds[2] + seeds[3] * key.space);
+}
+
+inline bool BranchTable::AddCycles(uint32_t trace, uint32_t cycles) {
+  if (cycles >= kHistogramCycles) return AddLooseCycles(trace, cycles, 1);
+  uint32_t& histogram = traces_[trace].histogram;
+  if (histogram == kNoNumber) {
+    if (histograms_.size() >= kHistogramsMax) return AddLooseCycles(trace, cycles, 1);
+    histogram = static_cast<uint32_t>(histograms_.size());
+    histograms_.Append();
+  }
+  uint16_t& executions = histograms_[histogram][cycles];
+  if (executions == UINT16_MAX) {
+    executions = 1;
+    return AddLooseCycles(trace, cycles, UINT16_MAX);
+  }
+  ++executions;
+  return true;
 }
 
 void BranchTable::Batch::Clear() {
-  edges.clear();
+  edges_count = 0;
   parts.clear();
   edge_spaces.clear();
   new_traces.clear();
@@ -69,8 +87,12 @@ BranchTable::BranchTable(const RecordingDescription& description, ProcessTable& 
 void BranchTable::Add(const CapturedSample& sample, Process& process, LossLedger* losses) {
   const BranchStackFormat& format = formats_[sample.event];
   Batch& batch = *filling_;
-  const size_t edges_begin = batch.edges.size();
-  const BranchEntryCounts counts = AppendBranchStack(sample, format, &batch.edges);
+  const size_t edges_begin = batch.edges_count;
+  // (Memory that has been edges before is not cleared again.)
+  batch.edges.resize(std::max(batch.edges.size(), edges_begin + sample.branches.size()));
+  const BranchEntryCounts counts =
+      ReadBranchStack(sample, format, std::span(batch.edges).subspan(edges_begin));
+  batch.edges_count += counts.kept();
   wrong_path_ += counts.wrong_path;
   if (counts.wrong_path > 0) {
     losses->Lose(LossStage::kFilter, LossReason::kWrongPath, counts.wrong_path, LossUnit::kRecords);
@@ -78,13 +100,13 @@ void BranchTable::Add(const CapturedSample& sample, Process& process, LossLedger
   if (counts.empty > 0) {
     losses->Lose(LossStage::kParse, LossReason::kBadValue, counts.empty, LossUnit::kRecords);
   }
-  if (batch.edges.size() == edges_begin) return;
+  if (counts.kept() == 0) return;
   const bool is_guest = IsGuest(sample.cpumode);
   batch.parts.push_back(
       {.process = &process,
        .time_ns = sample.identity.has_time ? sample.identity.time_ns : Place::kAnyTime,
        .edges_begin = static_cast<uint32_t>(edges_begin),
-       .edges_count = static_cast<uint32_t>(batch.edges.size() - edges_begin),
+       .edges_count = static_cast<uint32_t>(counts.kept()),
        .space = SpaceNumber(process, is_guest),
        .is_guest = is_guest,
        .has_runs = format.every_branch,
@@ -92,7 +114,7 @@ void BranchTable::Add(const CapturedSample& sample, Process& process, LossLedger
   if (batch.parts.back().is_by_place) FindEdgeSpaces(batch.parts.back(), &batch);
   if (!in_background_) {
     Settle(losses);
-  } else if (batch.edges.size() >= kBatchEdges) {
+  } else if (batch.edges_count >= kBatchEdges) {
     GiveBatch(losses);
   }
 }
@@ -109,7 +131,7 @@ uint32_t BranchTable::SpaceNumber(const Process& process, bool is_guest) {
 }
 
 void BranchTable::FindEdgeSpaces(const Part& part, Batch* batch) {
-  batch->edge_spaces.resize(batch->edges.size());
+  batch->edge_spaces.resize(batch->edges_count);
   for (size_t i = 0; i < part.edges_count; ++i) {
     const Places places = ResolvePlaces(KeyOf(*batch, part, i), part);
     const auto [space, is_new] = spaces_by_place_.try_emplace(
@@ -149,11 +171,17 @@ void BranchTable::TakeAnswer(Batch* batch, LossLedger* losses) {
 void BranchTable::Finish(LossLedger* losses) {
   Settle(losses);
   worker_.Finish();
+  loose_begin_.assign(traces_.size() + 1, 0);
   for (const LooseCycles& cycles : loose_) {
-    if (cycles.key != kEmptyKey) loose_by_trace_.push_back(cycles);
+    if (cycles.key != kEmptyKey) ++loose_begin_[cycles.trace()];
+  }
+  std::partial_sum(loose_begin_.begin(), loose_begin_.end(), loose_begin_.begin());
+  loose_by_trace_.resize(loose_begin_.back());
+  for (const LooseCycles& cycles : loose_) {
+    if (cycles.key == kEmptyKey) continue;
+    loose_by_trace_[--loose_begin_[cycles.trace()]] = {cycles.cycles(), cycles.executions};
   }
   loose_ = {};
-  std::ranges::sort(loose_by_trace_, {}, &LooseCycles::key);
 }
 
 BranchTable::Places BranchTable::ResolvePlaces(const Key& trace, const Part& part) {
@@ -184,28 +212,37 @@ uint32_t BranchTable::PlaceOf(uint64_t address, const CodeMapping* mapping, CpuM
   return numbers_.NumberOf(found, time_ns);
 }
 
-std::span<const BranchTable::CycleCount> BranchTable::CyclesOf(size_t trace) {
+std::span<const BranchTable::CycleCount> BranchTable::CyclesOf(std::span<const uint32_t> traces) {
+  std::array<uint64_t, kHistogramCycles> executions = {};
+  loose_found_.clear();
+  for (const uint32_t trace : traces) {
+    if (traces_[trace].histogram != kNoNumber) {
+      const Histogram& histogram = histograms_[traces_[trace].histogram];
+      for (uint32_t cycles = 0; cycles < kHistogramCycles; ++cycles) {
+        executions[cycles] += histogram[cycles];
+      }
+    }
+    for (uint32_t i = loose_begin_[trace]; i < loose_begin_[trace + 1]; ++i) {
+      const CycleCount& loose = loose_by_trace_[i];
+      if (loose.cycles < kHistogramCycles) {
+        executions[loose.cycles] += loose.executions;  // what a counter could not hold
+      } else {
+        loose_found_.push_back(loose);
+      }
+    }
+  }
   found_cycles_.clear();
-  if (traces_[trace].histogram != kNoNumber) {
-    const Histogram& histogram = histograms_[traces_[trace].histogram];
-    for (uint32_t cycles = 0; cycles < kHistogramCycles; ++cycles) {
-      if (histogram[cycles] != 0) found_cycles_.push_back({cycles, histogram[cycles]});
-    }
+  for (uint32_t cycles = 0; cycles < kHistogramCycles; ++cycles) {
+    if (executions[cycles] != 0) found_cycles_.push_back({cycles, executions[cycles]});
   }
-  const auto ordered = static_cast<ptrdiff_t>(found_cycles_.size());
-  for (auto loose =
-           std::ranges::lower_bound(loose_by_trace_, uint64_t{trace} << 16, {}, &LooseCycles::key);
-       loose != loose_by_trace_.end() && loose->trace() == trace; ++loose) {
-    const auto same = std::ranges::find(found_cycles_.begin(), found_cycles_.begin() + ordered,
-                                        loose->cycles(), &CycleCount::cycles);
-    if (same != found_cycles_.begin() + ordered) {
-      same->executions += loose->executions;  // what a counter of the histogram could not hold
+  std::ranges::sort(loose_found_, {}, &CycleCount::cycles);
+  for (const CycleCount& loose : loose_found_) {
+    if (!found_cycles_.empty() && found_cycles_.back().cycles == loose.cycles) {
+      found_cycles_.back().executions += loose.executions;
     } else {
-      found_cycles_.push_back({loose->cycles(), loose->executions});
+      found_cycles_.push_back(loose);
     }
   }
-  std::inplace_merge(found_cycles_.begin(), found_cycles_.begin() + ordered, found_cycles_.end(),
-                     [](const CycleCount& a, const CycleCount& b) { return a.cycles < b.cycles; });
   return found_cycles_;
 }
 
@@ -222,89 +259,85 @@ void BranchTable::Count(Batch* batch) {
 }
 
 void BranchTable::CountPart(const Part& part, uint32_t part_index, Batch* batch) {
-  const std::span edges(batch->edges.data() + part.edges_begin, part.edges_count);
+  const std::span edges(std::as_const(batch->edges).data() + part.edges_begin, part.edges_count);
+  const auto space_of = [&, space = part.space](size_t i) {
+    return part.is_by_place ? batch->edge_spaces[part.edges_begin + i] : space;
+  };
+  probes_.resize(edges.size());
+  const std::span probes(probes_);
+  // (What the loops below read often is kept where no write can change it.)
+  const std::array<uint64_t, 4> seeds = seeds_;
+  const Slot* index = index_.data();
+  size_t mask = index_.size() - 1;
+  Trace* traces = traces_.data();
   // Each loop asks for the memory that the next one needs.
-  keys_.resize(edges.size());
-  hashes_.resize(edges.size());
-  ids_.resize(edges.size());
+  uint64_t newer_from = 0;
   for (size_t i = 0; i < edges.size(); ++i) {
-    keys_[i] = KeyOf(*batch, part, i);
-    hashes_[i] = HashOf(keys_[i]);
-    __builtin_prefetch(&index_[hashes_[i] & (index_.size() - 1)]);
+    const BranchEdge& edge = edges[i];
+    const uint64_t end = edge.to != 0 ? newer_from : 0;
+    newer_from = part.has_runs ? edge.from : 0;
+    const uint64_t hash = HashOf({edge.from, edge.to, end, space_of(i)}, seeds);
+    probes[i] = {hash, end};
+    __builtin_prefetch(&index[hash & mask]);
   }
-  for (size_t i = 0; i < edges.size(); ++i) {
-    const uint32_t likely = index_[hashes_[i] & (index_.size() - 1)].trace;
-    if (likely != kNoNumber) __builtin_prefetch(&traces_[likely]);
+  for (const Probe& probe : probes) {
+    const uint32_t likely = index[probe.hash & mask].trace;
+    if (likely != kNoNumber) __builtin_prefetch(&traces[likely], 1);
   }
   for (size_t i = 0; i < edges.size(); ++i) {
     const BranchEdge& edge = edges[i];
-    bool is_new = false;
-    ids_[i] = FindOrAdd(keys_[i], hashes_[i], &is_new);
-    if (ids_[i] == kNoNumber) {
-      ++batch->not_kept;
-      continue;
+    Probe& probe = probes[i];
+    const Key key{edge.from, edge.to, probe.end, space_of(i)};
+    const Slot likely = index[probe.hash & mask];
+    probe.trace = likely.trace;
+    if (likely.trace == kNoNumber || likely.hash != static_cast<uint32_t>(probe.hash >> 32) ||
+        !IsOf(traces[likely.trace], key)) {
+      probe.trace = FindOrAdd({.key = key, .part = part_index, .is_return = edge.is_return},
+                              probe.hash, batch);
+      index = index_.data();
+      mask = index_.size() - 1;
+      traces = traces_.data();
+      if (probe.trace == kNoNumber) {
+        ++batch->not_kept;
+        continue;
+      }
     }
-    if (is_new) {
-      batch->new_traces.push_back(
-          {.key = keys_[i], .part = part_index, .is_return = edge.is_return});
-    }
-    Trace& trace = traces_[ids_[i]];
+    Trace& trace = traces[probe.trace];
     ++trace.count;
     trace.cycles_sum += edge.cycles;
     trace.mispredicted += edge.outcome == BranchOutcome::kMispredicted ? 1U : 0U;
     trace.predicted += edge.outcome == BranchOutcome::kPredicted ? 1U : 0U;
-    if (trace.histogram != kNoNumber && i > 0 && edges[i - 1].cycles < kHistogramCycles)
-      __builtin_prefetch(&histograms_[trace.histogram][edges[i - 1].cycles]);
+    // The newer entry's cycles are those of the run that led to it.
+    if (probe.end != 0 && trace.histogram != kNoNumber) {
+      __builtin_prefetch(&histograms_[trace.histogram][edges[i - 1].cycles % kHistogramCycles], 1);
+    }
   }
-  // The newer entry's cycles are those of the run that led to it.
   for (size_t i = 1; i < edges.size(); ++i) {
     const uint32_t cycles = edges[i - 1].cycles;
-    if (cycles == 0 || ids_[i] == kNoNumber || traces_[ids_[i]].end == 0) continue;
-    if (!AddCycles(ids_[i], cycles)) ++batch->not_kept;
+    if (cycles == 0 || probes[i].end == 0 || probes[i].trace == kNoNumber) continue;
+    if (!AddCycles(probes[i].trace, cycles)) ++batch->not_kept;
   }
 }
 
-uint32_t BranchTable::FindOrAdd(const Key& key, uint64_t hash, bool* is_new) {
+uint32_t BranchTable::FindOrAdd(const NewTrace& wanted, uint64_t hash, Batch* batch) {
+  const Key& key = wanted.key;
   const size_t mask = index_.size() - 1;
   const auto high = static_cast<uint32_t>(hash >> 32);
   size_t at = hash & mask;
   for (; index_[at].trace != kNoNumber; at = (at + 1) & mask) {
-    if (index_[at].hash != high) continue;
-    const Trace& known = traces_[index_[at].trace];
-    if (known.from == key.from && known.to == key.to && known.end == key.end &&
-        known.space == key.space) {
-      return index_[at].trace;
-    }
+    if (index_[at].hash == high && IsOf(traces_[index_[at].trace], key)) return index_[at].trace;
   }
   if (traces_.size() >= kTracesMax) return kNoNumber;
   const auto id = static_cast<uint32_t>(traces_.size());
   index_[at] = {high, id};
-  Trace trace;
+  Trace& trace = traces_.emplace_back();
   trace.from = key.from;
   trace.to = key.to;
   trace.end = key.end;
   trace.space = key.space;
-  traces_.push_back(trace);
-  *is_new = true;
+  batch->new_traces.push_back(wanted);
   if (traces_.size() * 2 > index_.size()) GrowIndex();
   return id;
-}
-
-bool BranchTable::AddCycles(uint32_t trace, uint32_t cycles) {
-  if (cycles >= kHistogramCycles) return AddLooseCycles(trace, cycles, 1);
-  uint32_t& histogram = traces_[trace].histogram;
-  if (histogram == kNoNumber) {
-    if (histograms_.size() >= kHistogramsMax) return AddLooseCycles(trace, cycles, 1);
-    histogram = static_cast<uint32_t>(histograms_.size());
-    histograms_.Append();
-  }
-  uint16_t& executions = histograms_[histogram][cycles];
-  if (executions == UINT16_MAX) {
-    executions = 1;
-    return AddLooseCycles(trace, cycles, UINT16_MAX);
-  }
-  ++executions;
-  return true;
 }
 
 bool BranchTable::AddLooseCycles(uint32_t trace, uint32_t cycles, uint64_t executions) {
@@ -327,7 +360,7 @@ void BranchTable::GrowIndex() {
   const size_t mask = grown.size() - 1;
   for (uint32_t id = 0; id < traces_.size(); ++id) {
     const Trace& trace = traces_[id];
-    const uint64_t hash = HashOf({trace.from, trace.to, trace.end, trace.space});
+    const uint64_t hash = HashOf({trace.from, trace.to, trace.end, trace.space}, seeds_);
     size_t at = hash & mask;
     while (grown[at].trace != kNoNumber) at = (at + 1) & mask;
     grown[at] = {static_cast<uint32_t>(hash >> 32), id};

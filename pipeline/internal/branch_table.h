@@ -3,7 +3,7 @@
 // derived once, at the end.
 //
 //   pipeline's thread                                        the table's thread
-//   sample ──AppendBranchStack──▶ edges, newest first
+//   sample ──ReadBranchStack──▶ edges, newest first
 //            (batch full) ───────────────────────────────────▶ trace = edge i + the source of edge i-1
 //                                                                |  known: one line of cache is counted up
 //   addresses become places, as long as their     ◀────────────  '  new
@@ -86,8 +86,8 @@ class BranchTable {
 
   const LargeVector<Trace>& traces() const { return traces_; }
   const Places& PlacesOf(size_t trace) const { return places_[trace]; }
-  // How often the trace's run took how many cycles, cycles rising; valid until the next call.
-  std::span<const CycleCount> CyclesOf(size_t trace);
+  // How often the traces' runs took how many cycles, cycles rising; valid until the next call.
+  std::span<const CycleCount> CyclesOf(std::span<const uint32_t> traces);
   uint64_t wrong_path() const { return wrong_path_; }
   size_t MemoryBytes() const;
 
@@ -136,8 +136,15 @@ class BranchTable {
     uint32_t part = 0;
     bool is_return = false;
   };
+  // An edge on its way into the table.
+  struct Probe {
+    uint64_t hash = 0;
+    uint64_t end = 0;  // the trace's
+    uint32_t trace = kNoNumber;
+  };
   struct Batch {
-    std::vector<BranchEdge> edges;
+    std::vector<BranchEdge> edges;  // the first `edges_count` are in use
+    size_t edges_count = 0;
     std::vector<Part> parts;
     std::vector<uint32_t> edge_spaces;  // by edge; of parts that need them
     // The answer.
@@ -162,9 +169,13 @@ class BranchTable {
   // In the table's thread, or where that has nothing to do.
   void Count(Batch* batch);
   void CountPart(const Part& part, uint32_t part_index, Batch* batch);
-  uint64_t HashOf(const Key& key) const;
-  // kNoNumber where the table is full.
-  uint32_t FindOrAdd(const Key& key, uint64_t hash, bool* is_new);
+  static uint64_t HashOf(const Key& key, const std::array<uint64_t, 4>& seeds);
+  static bool IsOf(const Trace& trace, const Key& key) {
+    return trace.from == key.from && trace.to == key.to && trace.end == key.end &&
+           trace.space == key.space;
+  }
+  // The trace's number; kNoNumber where the table is full.
+  uint32_t FindOrAdd(const NewTrace& wanted, uint64_t hash, Batch* batch);
   bool AddCycles(uint32_t trace, uint32_t cycles);
   bool AddLooseCycles(uint32_t trace, uint32_t cycles, uint64_t executions);
   void GrowIndex();
@@ -192,12 +203,12 @@ class BranchTable {
   LargeChunks<Histogram> histograms_;
   LargeVector<LooseCycles> loose_;  // as index_
   size_t loose_used_ = 0;
-  std::vector<Key> keys_;  // of the part that is counted, as `hashes_` and `ids_`
-  std::vector<uint64_t> hashes_;
-  std::vector<uint32_t> ids_;
+  std::vector<Probe> probes_;  // of the part that is counted
 
-  // For CyclesOf: loose_ by trace and cycles, once everything is counted.
-  std::vector<LooseCycles> loose_by_trace_;
+  // For CyclesOf: loose_ by trace, once everything is counted.
+  std::vector<CycleCount> loose_by_trace_;
+  std::vector<uint32_t> loose_begin_;  // by trace, and the end
+  std::vector<CycleCount> loose_found_;
   std::vector<CycleCount> found_cycles_;
 
   BatchWorker<Batch*> worker_;

@@ -383,6 +383,47 @@ TEST_F(SamplePipelineTest, LosesSamplesWithAReasonAtItsMemoryBound) {
   EXPECT_GT(profile.losses.kept(), 0U);
 }
 
+TEST_F(SamplePipelineTest, AddsUpTheCyclesOfARunThatSeveralBranchesLeadInto) {
+  Map(1, 0x10000, 0x1000, 0, "/bin/app");
+  const uint32_t lbr = source_.AddEvent("branches", kPerfTypeHardware, 4);
+  EventAttr& attr = source_.mutable_description().events[lbr].attr;
+  attr.sample_type |= kSampleBranchStack;
+  attr.branch_sample_type = kBranchAny;
+  // More of one kind than a counter of 16 bits holds, and cycles beyond those that most runs take, in no order.
+  constexpr uint64_t kSamples = 70'000;
+  const auto cycles_of = [](uint64_t i) -> uint64_t {
+    return i % 1000 == 999 ? 900 - i / 1000 : i % 1000 == 998 ? 64 + i / 1000 : 5;
+  };
+  std::map<uint32_t, uint64_t> truth;
+  for (uint64_t i = 0; i < kSamples; ++i) truth[static_cast<uint32_t>(cycles_of(i))] += 2;
+  source_.Play([=](EventSink& sink) {
+    CapturedSample sample;
+    sample.identity.pid = sample.identity.tid = 1;
+    sample.event = lbr;
+    sample.cpumode = CpuMode::kUser;
+    sample.ip = {0x10020};
+    sample.has_ip = true;
+    sample.has_branches = true;
+    for (uint64_t i = 0; i < 2 * kSamples; ++i) {
+      const uint64_t from = i % 2 == 0 ? 0x10100 : 0x10200;
+      sample.branches = {{.from = 0x10020, .to = 0x10080, .cycles = cycles_of(i / 2) & 0xffff},
+                         {.from = from, .to = 0x10010}};
+      sink.OnSample(sample);
+    }
+  });
+  const BranchSummary branches = Run().summary.branches;
+  ASSERT_EQ(branches.blocks.size(), 1U);
+  EXPECT_EQ(branches.blocks[0].count, 2 * kSamples);
+  std::map<uint32_t, uint64_t> found;
+  uint32_t last = 0;
+  for (const auto& [cycles, executions] : branches.Cycles(branches.blocks[0])) {
+    EXPECT_GT(cycles, last);
+    last = cycles;
+    found[cycles] = executions;
+  }
+  EXPECT_EQ(found, truth);
+}
+
 TEST_F(SamplePipelineTest, UsesBranchStacksAsStacksOnlyInCallStackMode) {
   const uint32_t lbr = source_.AddEvent("cycles", kPerfTypeHardware, 0);
   Map(1, 0x10000, 0x1000, 0, "/bin/app");
