@@ -34,6 +34,8 @@ class MemoryTable {
 
   // The parts of Add, for those who count rows elsewhere. `latencies` has bit MemLatency for each that the sums are of.
   void AddSums(uint32_t row, uint8_t latencies, const Sums& sums);
+  // Sets address space aside for the sums of so many rows.
+  void ReserveRows(size_t rows) { sums_.reserve(rows); }
   void CountLatency(uint32_t place, MemLatency which, uint64_t cycles) {
     if (keeps_details_) counts_.Add(place, which, cycles);
   }

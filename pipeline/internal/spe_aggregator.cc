@@ -61,12 +61,11 @@ void SpeAggregator::CountChunk(std::span<const SpeSample> samples) {
     keys[i] = KeyOf(samples[i].record, samples[i].origin, event);
     index_.Prefetch(keys[i]);
   }
-  if (kinds_.empty()) kinds_.reserve(kKindsReserved);
   for (size_t i = 0; i < samples.size(); ++i) {
     const auto next = static_cast<uint32_t>(kinds_.size());
     kinds[i] = index_.FindOrInsert(keys[i], next);
     if (kinds[i] == next) {
-      kinds_.emplace_back().event = event;
+      kinds_.Append().event = event;
     } else {
       __builtin_prefetch(&kinds_[kinds[i]], 1);
     }
@@ -177,12 +176,11 @@ void SpeAggregator::Finish(StackTable* table, MemoryTable* memory) {
     EventTotal& total = totals_.events[event];
     total.period_sum = SaturatingMultiply(total.samples, PeriodOf(event));
   }
-  past_.insert(past_.end(), kinds_.begin(), kinds_.end());
-  kinds_ = {};
   index_.Clear();
   AddRows(table, memory);
   memory->AddPlacesOf(&memory_);
   past_ = {};
+  kinds_ = {};
   memory_ = MemoryTable(lookup_.memory_details);
 }
 
@@ -193,23 +191,28 @@ void SpeAggregator::AddRows(StackTable* table, MemoryTable* memory) {
     uint64_t key = 0;
     uint32_t kind = 0;
   };
+  std::vector<Ordered> order(past_.size() + kinds_.size());
+  for (uint32_t number = 0; number < order.size(); ++number) {
+    const Kind& kind = KindOf(number);
+    order[number] = {uint64_t{kind.place} << 32 | kind.labels, number};
+  }
   // (One event is the rule.)
-  if (totals_.events.size() > 1) std::ranges::stable_sort(past_, {}, &Kind::event);
-  std::vector<Ordered> order(past_.size());
-  for (uint32_t kind = 0; kind < past_.size(); ++kind) {
-    order[kind] = {uint64_t{past_[kind].place} << 32 | past_[kind].labels, kind};
+  if (totals_.events.size() > 1) {
+    std::ranges::stable_sort(order, {},
+                             [this](const Ordered& one) { return KindOf(one.kind).event; });
   }
   std::vector<Ordered> scratch;
   RadixSort(
       std::span(order), [](const Ordered& one) { return one.key; }, &scratch);
   constexpr size_t kAhead = 8;
+  memory->ReserveRows(table->rows().size() + order.size());
   uint32_t place = StackTable::kNoPlace;
   uint32_t stack = 0;
   bool is_new_stack = false;
   uint32_t row = StackTable::kNoRow;
   for (size_t i = 0; i < order.size(); ++i) {
-    if (i + kAhead < order.size()) __builtin_prefetch(&past_[order[i + kAhead].kind]);
-    const Kind& kind = past_[order[i].kind];
+    if (i + kAhead < order.size()) __builtin_prefetch(&KindOf(order[i + kAhead].kind));
+    const Kind& kind = KindOf(order[i].kind);
     if (kind.place != place) {
       place = kind.place;
       stack = table->InternStack({&place, 1});

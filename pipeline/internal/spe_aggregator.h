@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/compact_index.h"
+#include "base/large_chunks.h"
 #include "base/large_pages.h"
 #include "decode/spe_stream.h"
 #include "model/address_space.h"
@@ -76,15 +77,16 @@ class SpeAggregator final : public SpeRecordSink {
   static_assert(sizeof(Kind) == 64, "a cache line: counting is fetching it");
 
   static constexpr size_t kChunkRecords = 32;
-  // Kinds for which there is room at first.
-  static constexpr size_t kKindsReserved = kLargeBlockBytes / sizeof(Kind);
-
   size_t MemoryBytes() const {
     return (kinds_.size() + past_.size()) * sizeof(Kind) + index_.MemoryBytes() +
            memory_.MemoryBytes();
   }
   void CountChunk(std::span<const SpeSample> samples);
   void Count(const SpeRecord& record, const SpeOrigin& origin, Kind* kind);
+  // The kinds as they are and as they were, under one number each.
+  const Kind& KindOf(uint32_t number) const {
+    return number < past_.size() ? past_[number] : kinds_[number - past_.size()];
+  }
   uint64_t PeriodOf(uint32_t event) const;
   void AddRows(StackTable* table, MemoryTable* memory);
   EventTotal& TotalOf(uint32_t event);
@@ -96,7 +98,7 @@ class SpeAggregator final : public SpeRecordSink {
   SpeLookup lookup_;
   Totals totals_;
   CompactIndex index_;  // 96 bits of the hash of what makes a kind
-  LargeVector<Kind> kinds_;
+  LargeChunks<Kind> kinds_;
   // Kinds as they were before they were looked up anew and meant something else.
   LargeVector<Kind> past_;
   MemoryTable memory_;  // by place only: sums by row come with Finish
