@@ -337,6 +337,13 @@ Result<std::vector<EventSpec>> ParseEventList(std::string_view text, const Event
   return specs;
 }
 
+Result<std::string> ReadTracepointFormat(std::string_view system, std::string_view event,
+                                         const EventRoots& roots) {
+  constexpr uint64_t kFormatBytesMax = 1 << 20;
+  return ReadFile(StrFormat("{}/events/{}/{}/format", TracefsRoot(roots), system, event),
+                  kFormatBytesMax);
+}
+
 std::vector<std::string> GenericEventNames() {
   std::vector<std::string> names;
   for (const GenericName& generic : kGenericNames) {

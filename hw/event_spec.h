@@ -50,6 +50,10 @@ Result<EventSpec> ParseEvent(std::string_view text, const EventRoots& roots = {}
 Result<std::vector<EventSpec>> ParseEventList(std::string_view text, const EventRoots& roots = {});
 constexpr size_t kEventsMax = 64;
 
+// The text of a tracepoint's `format` file, which says where its fields stand in the raw data.
+Result<std::string> ReadTracepointFormat(std::string_view system, std::string_view event,
+                                         const EventRoots& roots = {});
+
 // Generic names that ParseEvent knows without sysfs, aliases included, for completion.
 std::vector<std::string> GenericEventNames();
 

@@ -160,6 +160,10 @@ class PerfSession::Impl {
   Result<PollOutcome> Poll(RawRecordSink& sink, int timeout_ms);
 
   Status Enable() { return events_->Enable(); }
+  Result<uint64_t> TakeSnapshot(RawRecordSink& sink);
+  Status WakeOn(int fd) { return events_->WakeOn(fd); }
+  int wait_fd() const { return events_->wait_fd(); }
+  void Wake() { events_->Wake(); }
   Status Disable() { return events_->Disable(false); }
   void Stop() {
     stopping_ = true;
@@ -375,6 +379,19 @@ void PerfSession::Impl::WriteUntoldLosses(RawRecordSink& sink) {
   }
 }
 
+Result<uint64_t> PerfSession::Impl::TakeSnapshot(RawRecordSink& sink) {
+  if (options_.aux_mode != AuxMode::kSnapshot)
+    return Error{ErrorCode::kUnsupported, "this session keeps no snapshot"};
+  uint64_t bytes = 0;
+  // The tracers of all CPUs first: what they hold belongs to one moment.
+  TRY(events_->SwitchAux(false));
+  TRY(ReadRings(sink, /*running=*/false));
+  for (uint32_t i = 0; i < events_->rings().size(); ++i) bytes += ReadAux(sink, i);
+  TRY(events_->SwitchAux(true));
+  sink.OnRoundEnd();
+  return bytes;
+}
+
 Result<PollOutcome> PerfSession::Impl::Poll(RawRecordSink& sink, int timeout_ms) {
   if (ended_) return PollOutcome::kEnd;
   ++statistics_.polls;
@@ -436,6 +453,12 @@ const RecordingDescription& PerfSession::description() const { return impl_->des
 Status PerfSession::Enable() { return impl_->Enable(); }
 Status PerfSession::Disable() { return impl_->Disable(); }
 void PerfSession::Stop() { impl_->Stop(); }
+void PerfSession::Wake() { impl_->Wake(); }
+int PerfSession::wait_fd() const { return impl_->wait_fd(); }
+Status PerfSession::WakeOn(int fd) { return impl_->WakeOn(fd); }
+Result<uint64_t> PerfSession::TakeSnapshot(RawRecordSink& sink) {
+  return impl_->TakeSnapshot(sink);
+}
 Result<PollOutcome> PerfSession::Poll(RawRecordSink& sink, int timeout_ms) {
   return impl_->Poll(sink, timeout_ms);
 }

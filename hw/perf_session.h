@@ -79,6 +79,8 @@ struct PerfSessionOptions {
   // 0: automatic (1 MiB per CPU, 4 MiB with stacks, less where locked memory is limited). Else rounded up to a power
   // of two; kRingBytesMin..kRingBytesMax.
   uint64_t ring_bytes = 0;
+  // A reader is woken when so much is in a ring; 0: a quarter of it.
+  uint32_t wakeup_bytes = 0;
   // CLOCK_MONOTONIC (1), CLOCK_MONOTONIC_RAW (4), CLOCK_BOOTTIME (7), ...; -1: perf's own clock.
   int32_t clockid = 1;
   bool context_switches = false;  // PERF_RECORD_SWITCH
@@ -137,8 +139,17 @@ class PerfSession : public RawRecordSource {
   // Starts or pauses sampling; names and mappings are recorded regardless. Not needed for a command.
   Status Enable();
   Status Disable();
+  // Snapshot mode: stops the tracers, hands out what the rings and AUX areas hold, and starts them again. Returns the bytes
+  // of trace.
+  Result<uint64_t> TakeSnapshot(RawRecordSink& sink);
+  // Poll returns when `fd` is readable, too. It stays the caller's.
+  Status WakeOn(int fd);
+  // Readable when there is something to Poll for.
+  int wait_fd() const;
   // The next Poll stops everything, delivers what is left and returns kEnd. Async-signal-safe.
   void Stop();
+  // The Poll that waits, or the next one, returns at once. Async-signal-safe.
+  void Wake();
   // kIdle: nothing was there. The first call writes what was there before the session.
   Result<PollOutcome> Poll(RawRecordSink& sink, int timeout_ms) override;
 

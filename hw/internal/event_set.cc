@@ -25,6 +25,7 @@ namespace {
 // inherited already, so the search for the others may end.
 constexpr std::chrono::seconds kScanTimeMax{2};
 constexpr uint64_t kWakeIndex = UINT64_MAX;
+constexpr uint64_t kOtherIndex = UINT64_MAX - 1;  // a descriptor of WakeOn
 
 // Each thread needs a descriptor per CPU and event: use what the hard limit allows.
 void RaiseDescriptorLimit() {
@@ -155,8 +156,9 @@ Status EventSet::OpenOne(PerfOpenTarget target, uint32_t event, std::vector<int>
     target.group_fd = (*leaders)[description.group_leader];
     if (target.group_fd < 0) return OkStatus();  // this CPU has no such leader
   }
-  const PerfOpenExtras extras{
-      static_cast<uint32_t>(std::min<uint64_t>(ring_bytes_ / 4, UINT32_MAX))};
+  const uint64_t quarter = std::min<uint64_t>(ring_bytes_ / 4, UINT32_MAX);
+  const PerfOpenExtras extras{options_.wakeup_bytes != 0 ? options_.wakeup_bytes
+                                                         : static_cast<uint32_t>(quarter)};
   const int result = kernel_.Open(description.attr, target, extras);
   if (result < 0) {
     const bool thread_gone = result == -ESRCH && of_tasks_;
@@ -248,6 +250,13 @@ Status EventSet::Disable(bool tracking_too) {
   return OkStatus();
 }
 
+Status EventSet::SwitchAux(bool on) {
+  for (const Opened& opened : opened_) {
+    if (opened.live && plan_.fills_aux[opened.event]) TRY(Switch(opened, on));
+  }
+  return OkStatus();
+}
+
 Status EventSet::RestartAux(uint32_t ring, const std::function<void()>& between) {
   const auto fills = [this, ring](const Opened& opened) {
     return opened.ring == ring && plan_.fills_aux[opened.event];
@@ -275,6 +284,7 @@ void EventSet::Wait(int timeout_ms) {
         static_cast<void>(::read(wake_.get(), &ignored, sizeof(ignored)));
         continue;
       }
+      if (event.data.u64 == kOtherIndex) continue;
       if ((event.events & (EPOLLHUP | EPOLLERR)) == 0) continue;
       // The thread and everything that inherited from it has ended; the descriptor would report it for ever.
       Opened& opened = opened_[event.data.u64];
@@ -285,6 +295,15 @@ void EventSet::Wait(int timeout_ms) {
     if (count < static_cast<int>(events.size())) return;
     timeout_ms = 0;
   }
+}
+
+Status EventSet::WakeOn(int fd) {
+  epoll_event event = {};
+  event.events = EPOLLIN;
+  event.data.u64 = kOtherIndex;
+  if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) != 0)
+    return ErrnoError("epoll_ctl", errno);
+  return OkStatus();
 }
 
 void EventSet::Wake() const {

@@ -38,6 +38,8 @@ class EventSet {
   // Sampling events only, or the tracking event too.
   Status Enable();
   Status Disable(bool tracking_too);
+  // Everything that fills an AUX area.
+  Status SwitchAux(bool on);
   // Stops and starts what fills the ring's AUX area: what a truncated area needs after it was drained. `between` runs while
   // it is off.
   Status RestartAux(uint32_t ring, const std::function<void()>& between);
@@ -45,6 +47,9 @@ class EventSet {
   void Wait(int timeout_ms);
   // Async-signal-safe.
   void Wake() const;
+  // Wait returns when `fd` is readable, too.
+  Status WakeOn(int fd);
+  int wait_fd() const { return epoll_.get(); }
   // Every thread that was opened and everything that it started has ended (task targets only).
   bool all_ended() const { return of_tasks_ && live_ == 0; }
 

@@ -1,10 +1,10 @@
 #include "tests/hw/scripted_kernel.h"
 
 #include <fcntl.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 
@@ -28,13 +28,16 @@ int ScriptedKernel::Open(const EventAttr& attr, const PerfOpenTarget& target,
                          const PerfOpenExtras&) {
   ++opens_;
   // Descriptors are closed behind our back, as the kernel sees it happen to its files.
-  std::erase_if(events_, [](const auto& event) { return ::fcntl(event.first, F_GETFD) < 0; });
+  std::erase_if(events_, [](const auto& event) { return !IsOpen(*event.second); });
   if (on_open) {
     if (const int error = on_open(attr, target); error != 0) return -error;
   }
-  const int fd = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  CHECK(fd >= 0);
+  std::array<int, 2> ends = {};
+  CHECK(::pipe2(ends.data(), O_CLOEXEC | O_NONBLOCK) == 0);
+  const int fd = ends[0];
   auto event = std::make_unique<Event>();
+  event->wake = Fd(ends[1]);
+  event->inode = IdentifyFile(fd)->inode;
   event->attr = attr;
   event->target = target;
   event->fd = fd;
@@ -43,6 +46,12 @@ int ScriptedKernel::Open(const EventAttr& attr, const PerfOpenTarget& target,
   event->tracing = event->enabled;
   events_[fd] = std::move(event);
   return fd;
+}
+
+// The number may have become another file's.
+bool ScriptedKernel::IsOpen(const Event& event) {
+  const auto identity = IdentifyFile(event.fd);
+  return identity && identity->inode == event.inode;
 }
 
 ScriptedKernel::Event* ScriptedKernel::EventOf(int fd) {
@@ -127,7 +136,7 @@ int64_t ScriptedKernel::Read(int fd, std::span<std::byte> into) {
 std::vector<ScriptedKernel::Event*> ScriptedKernel::events() {
   std::vector<Event*> open;
   for (const auto& [fd, event] : events_) {
-    if (::fcntl(fd, F_GETFD) >= 0) open.push_back(event.get());
+    if (IsOpen(*event)) open.push_back(event.get());
   }
   std::ranges::sort(open, {}, &Event::id);
   return open;
@@ -151,8 +160,8 @@ bool ScriptedKernel::WriteRecord(Event* event, Bytes record) {
   }
   for (size_t i = 0; i < record.size(); ++i) ring->data[(head + i) % ring->data_bytes] = record[i];
   __atomic_store_n(&ring->page->data_head, head + record.size(), __ATOMIC_RELEASE);
-  const uint64_t one = 1;
-  CHECK(::write(event->fd, &one, sizeof(one)) == sizeof(one) || errno == EAGAIN);
+  // Full: it is readable already.
+  CHECK(::write(event->wake.get(), "!", 1) == 1 || errno == EAGAIN);
   return true;
 }
 

@@ -1,6 +1,6 @@
 // ScriptedKernel: a perf_event_open that follows a script. Events are remembered, rings are plain memory, and a test plays
 // the tracer: it writes records and AUX bytes as the kernel does (kernel/events/ring_buffer.c, Linux 6.18), and fails
-// calls where it is told to. Descriptors are those of eventfd(2), readable when a ring was written to.
+// calls where it is told to. Descriptors are those of pipes, readable when a ring was written to.
 #pragma once
 
 #include <linux/perf_event.h>
@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/byte_cursor.h"
+#include "base/file.h"
 #include "hw/perf_kernel.h"
 
 namespace ptarmigan {
@@ -34,6 +35,8 @@ class ScriptedKernel final : public PerfKernel {
     EventAttr attr;
     PerfOpenTarget target;
     int fd = -1;
+    Fd wake;  // the pipe's other end
+    uint64_t inode = 0;
     uint64_t id = 0;
     bool enabled = false;
     bool tracing = false;  // 6.1 on CPU 0: enabled, but the driver has stopped
@@ -78,6 +81,7 @@ class ScriptedKernel final : public PerfKernel {
 
  private:
   Event* EventOf(int fd);
+  static bool IsOpen(const Event& event);
   void WriteAuxRecord(Event* event, uint64_t offset, uint64_t size, uint64_t flags);
 
   std::map<int, std::unique_ptr<Event>> events_;
