@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <cstdlib>
 #include <thread>
 
@@ -89,19 +90,24 @@ size_t IntervalsWithin(const ImportOptions& options, size_t intervals_max) {
 Result<std::chrono::nanoseconds> ParseDuration(std::string_view text) {
   TRY_ASSIGN(const NumberWithUnit split, SplitUnit(text));
   double seconds = split.number;
-  if (split.unit == "ms")
+  if (split.unit == "ns")
+    seconds /= 1e9;
+  else if (split.unit == "us")
+    seconds /= 1e6;
+  else if (split.unit == "ms")
     seconds /= 1000;
   else if (split.unit == "m" || split.unit == "min")
     seconds *= 60;
   else if (split.unit == "h")
     seconds *= 3600;
   else if (!split.unit.empty() && split.unit != "s") {
-    return Error{ErrorCode::kInvalidInput, StrFormat("'{}': the unit is one of ms, s, m, h", text)};
+    return Error{ErrorCode::kInvalidInput,
+                 StrFormat("'{}': the unit is one of ns, us, ms, s, m, h", text)};
   }
   constexpr double kSecondsMax = 1e9;  // 30 years
   if (seconds > kSecondsMax)
     return Error{ErrorCode::kInvalidInput, StrFormat("'{}' is too long", text)};
-  return std::chrono::nanoseconds(static_cast<int64_t>(seconds * 1e9));
+  return std::chrono::nanoseconds(std::llround(seconds * 1e9));
 }
 
 Result<uint64_t> ParseMoment(std::string_view text) {

@@ -43,7 +43,7 @@ Result<ImportOptions> MakeImportOptions(const CommonOptions& options);
 // The smaller of `intervals_max` and what fits into half of the memory limit, if there is one.
 size_t IntervalsWithin(const ImportOptions& options, size_t intervals_max);
 
-// "30s", "500ms", "2m", "1h", "1.5" (seconds).
+// "30s", "500ms", "50us", "2m", "1h", "1.5" (seconds).
 Result<std::chrono::nanoseconds> ParseDuration(std::string_view text);
 // "421.999965691": seconds of a recording's clock, as perf prints them; nanoseconds come out exact.
 Result<uint64_t> ParseMoment(std::string_view text);

@@ -51,6 +51,7 @@ Status PollUntilEnd(PerfSession& session, RawRecordSink& sink, const PollOptions
   for (;;) {
     TRY_ASSIGN(const PollOutcome outcome, session.Poll(sink, kPollMilliseconds));
     if (outcome == PollOutcome::kEnd) return OkStatus();
+    if (options.look) TRY(options.look(sink));
     const std::chrono::nanoseconds elapsed = std::chrono::steady_clock::now() - start;
     if (options.duration && elapsed >= *options.duration) session.Stop();
     if (!options.progress) continue;

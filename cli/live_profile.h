@@ -19,6 +19,8 @@ struct PollOptions {
   std::optional<std::chrono::nanoseconds> duration;
   // Called after every poll with the part of `duration` done (negative without one) and the samples so far.
   ProgressCallback progress;
+  // Called after every poll, with the sink of its records.
+  std::function<Status(RawRecordSink&)> look;
 };
 
 // Polls until the target ended, the time is over, or SIGINT or SIGTERM came (a second one ends the program).

@@ -11,6 +11,7 @@
 #include "base/thread_pool.h"
 #include "cli/common_options.h"
 #include "cli/live_profile.h"
+#include "cli/triggers.h"
 #include "decode/perf_data_writer.h"
 #include "elf/elf_file.h"
 #include "export/formats.h"
@@ -37,6 +38,7 @@ struct RecordOptions {
   bool kernel = false;
   bool snapshot = false;
   std::string window_bytes;
+  TriggerOptions triggers;
   std::string aux_bytes;
   std::string unwind = "auto";
   std::string stack_bytes;
@@ -77,12 +79,12 @@ Result<SourceSetup> SetUpHardware(const RecordOptions& options, const std::strin
   request.terms = options.terms;
   request.kernel = options.kernel;
   request.period = options.period;
-  if (options.snapshot && !options.window_bytes.empty()) {
+  if ((options.snapshot || options.triggers.any()) && !options.window_bytes.empty()) {
     return Error{
         ErrorCode::kInvalidInput,
-        "--snapshot keeps one trace until the end, --window a short one per sample: say one"};
+        "--snapshot and --trigger keep one trace, --window a short one per sample: say one"};
   }
-  if (options.snapshot) request.aux_mode = AuxMode::kSnapshot;
+  if (options.snapshot || options.triggers.any()) request.aux_mode = AuxMode::kSnapshot;
   if (!options.window_bytes.empty()) {
     request.aux_mode = AuxMode::kSamples;
     TRY_ASSIGN(const uint64_t bytes, ParseSize(options.window_bytes));
@@ -177,6 +179,11 @@ Result<PerfSessionOptions> MakeSessionOptions(const RecordOptions& options,
   session.events = std::move(setup.events);
   session.aux_mode = setup.aux_mode;
   session.context_switches = setup.needs_switches;
+  session.snapshot_at_end = !options.triggers.any();
+  if (options.triggers.any() && session.aux_mode != AuxMode::kSnapshot) {
+    return Error{ErrorCode::kInvalidInput,
+                 "--trigger takes snapshots of a trace: --source pt (or spe) keeps one"};
+  }
   if (setup.needs_perf_clock) session.clockid = -1;
   if (options.period > 0) session.period = options.period;
   session.frequency_hz = options.frequency_hz > 0 ? options.frequency_hz : kFrequencyDefaultHz;
@@ -287,9 +294,15 @@ Status Record(const RecordOptions& options) {
     child.emplace(std::move(forked));
   }
   TRY_ASSIGN(PerfSessionOptions session_options, MakeSessionOptions(options, child));
+  const PerfTarget target = session_options.target;
   TRY_ASSIGN(const std::unique_ptr<PerfSession> session,
              PerfSession::Open(std::move(session_options)));
   for (const std::string& note : session->notes()) LogWarning(note);
+  std::unique_ptr<Triggers> triggers;
+  if (options.triggers.any()) {
+    TRY_ASSIGN(triggers, Triggers::Open(options.triggers, target, session.get()));
+    poll.look = [&triggers](RawRecordSink& sink) { return triggers->Look(sink); };
+  }
   poll.start = [&] { return child ? child->Start() : session->Enable(); };
   Status status;
   {
@@ -298,6 +311,7 @@ Status Record(const RecordOptions& options) {
     Recording recording{options, *session, poll};
     status = format == Format::kPerfData ? RecordRaw(recording) : RecordProfile(recording, format);
   }
+  if (triggers) LogNotice(triggers->Summary());
   // The command outlives a --duration: it is ours to end, politely.
   if (child && child->started() && !child->TryWait()) {
     child->Signal(SIGTERM);
@@ -336,6 +350,25 @@ void AddRecord(CLI::App* app, const TrailingWords& trailing, VerbFunction* chose
   verb->add_flag("--kernel", options->kernel, "Hardware sources: kernel code, too");
   verb->add_flag("--snapshot", options->snapshot,
                  "pt, spe: keep only the newest trace and read it at the end");
+  verb->add_option(
+          "--trigger", options->triggers.conditions,
+          "pt: take a snapshot when function:OBJECT:SYMBOL>DURATION, syscall:NAME>DURATION, "
+          "sched>DURATION, signal (SIGUSR2) or control:PATH; may be repeated")
+      ->type_name("CONDITION")
+      ->allow_extra_args(false);
+  verb->add_option(
+          "--history", options->triggers.history,
+          "Triggers: not before the trace has run so long since it began or the last snapshot")
+      ->type_name("TIME");
+  verb->add_option("--cooldown", options->triggers.cooldown,
+                   "Triggers: at least so long between snapshots")
+      ->type_name("TIME");
+  verb->add_option("--max-snapshots", options->triggers.snapshots_per_hour,
+                   "Triggers: at most so many snapshots in any hour")
+      ->type_name("N");
+  verb->add_option("--disk-limit", options->triggers.disk_limit,
+                   "Triggers: at most so many bytes of trace in all")
+      ->type_name("SIZE");
   verb->add_option("--window", options->window_bytes,
                    "pt: not the whole trace, but the last bytes before each sample")
       ->type_name("SIZE");

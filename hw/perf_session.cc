@@ -407,7 +407,7 @@ Result<PollOutcome> PerfSession::Impl::Poll(RawRecordSink& sink, int timeout_ms)
   if (stopped) TRY(events_->Disable(true));
   TRY_ASSIGN(const bool any, ReadRings(sink, !last));
   if (last) {
-    if (options_.aux_mode == AuxMode::kSnapshot) {
+    if (options_.aux_mode == AuxMode::kSnapshot && options_.snapshot_at_end) {
       TRY(events_->Disable(true));
       for (uint32_t i = 0; i < events_->rings().size(); ++i) ReadAux(sink, i);
     }
@@ -428,6 +428,7 @@ PerfSessionStatistics PerfSession::Impl::statistics() const {
     statistics.corrupt_bytes += counts.corrupt_bytes;
     if (const internal::AuxReader* aux = ring.aux()) {
       statistics.aux_bytes += aux->counts().bytes;
+      statistics.aux_areas_bytes += aux->size();
       statistics.aux_overrun_bytes += aux->counts().overrun_bytes;
     }
   }

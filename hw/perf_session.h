@@ -64,6 +64,8 @@ struct PerfSessionOptions {
   PerfTarget target;
   std::vector<EventSpec> events;  // 1..kEventsMax
   AuxMode aux_mode = AuxMode::kNone;
+  // Whether what a snapshot area holds when the session ends is handed out, too.
+  bool snapshot_at_end = true;
   // Per ring; a power of two, kRingBytesMin..kRingBytesMax. 0: automatic (4 MiB full, 1 MiB otherwise, less where locked
   // memory is limited).
   uint64_t aux_bytes = 0;
@@ -108,7 +110,8 @@ struct PerfSessionStatistics {
   uint64_t lost_records = 0;  // of every kind, because a ring was full
   uint64_t lost_samples = 0;  // said by the driver (LOST_SAMPLES)
   uint64_t throttles = 0;
-  uint64_t aux_bytes = 0;  // handed out
+  uint64_t aux_bytes = 0;        // handed out
+  uint64_t aux_areas_bytes = 0;  // of all areas together
   uint64_t aux_records = 0;
   uint64_t aux_truncated = 0;   // AUX records that say so: the area was full and tracing stopped
   uint64_t aux_partial = 0;     // bytes are missing
