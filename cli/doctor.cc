@@ -11,8 +11,9 @@
 #include "base/str_format.h"
 #include "cli/common_options.h"
 #include "cli/live_profile.h"
+#include "hw/branch_self_test.h"
 #include "hw/capabilities.h"
-#include "hw/event_spec.h"
+#include "hw/hardware_source.h"
 #include "query/entities.h"
 #include "query/top.h"
 
@@ -68,7 +69,11 @@ Result<Profile> RecordLoop(const std::string& source, pid_t pid) {
   PerfSessionOptions session_options;
   session_options.target.kind = PerfTarget::Kind::kPids;
   session_options.target.pids = {pid};
-  TRY_ASSIGN(session_options.events, ParseEventList(source));
+  // A full trace of a busy second would take minutes to decode.
+  TRY_ASSIGN(const SourceSetup setup,
+             SetUpSource({.name = source, .aux_mode = AuxMode::kSnapshot}));
+  if (source == "lbr" || source == "brbe") TRY(CheckBranchRecords(setup.events.front()));
+  UseSource(setup, &session_options);
   TRY_ASSIGN(const std::unique_ptr<PerfSession> session,
              PerfSession::Open(std::move(session_options)));
   ImportOptions import;

@@ -15,6 +15,7 @@
 #include "decode/perf_data_writer.h"
 #include "elf/elf_file.h"
 #include "export/formats.h"
+#include "hw/branch_self_test.h"
 #include "hw/capabilities.h"
 #include "hw/child_process.h"
 #include "hw/event_spec.h"
@@ -38,6 +39,7 @@ struct RecordOptions {
   bool kernel = false;
   bool snapshot = false;
   std::string window_bytes;
+  std::string filter;
   TriggerOptions triggers;
   std::string aux_bytes;
   std::string unwind = "auto";
@@ -120,9 +122,10 @@ Result<SourceSetup> SetUpEvents(const RecordOptions& options) {
                  StrFormat("--source {}: {}{}{}", name, source->reason,
                            source->remedy.empty() ? "" : "; ", source->remedy)};
   }
-  if (IsHardwareSource(name)) return SetUpHardware(options, name);
-  TRY_ASSIGN(setup.events, ParseEventList(name));
-  return setup;
+  TRY_ASSIGN(SourceSetup chosen, SetUpHardware(options, name));
+  if (name == "lbr" || name == "brbe") TRY(CheckBranchRecords(chosen.events.front()));
+  std::ranges::move(setup.notes, std::back_inserter(chosen.notes));
+  return chosen;
 }
 
 BuildId ReadBuildId(const std::string& path) {
@@ -154,18 +157,15 @@ Status SetTarget(const RecordOptions& options, const std::optional<ChildProcess>
   return OkStatus();
 }
 
-// Call-stack mode: the CPU keeps the calls that have not returned.
-Status AddCallStacksOfBranchRecords(std::vector<EventSpec>* events) {
-  constexpr uint64_t kBranchUser = 1U << 0;
+// Call-stack mode for every event that samples.
+Status AddCallStacks(std::vector<EventSpec>* events) {
   for (EventSpec& event : *events) {
     if (event.fills_aux) continue;
     if (event.attr.Samples(kSampleBranchStack)) {
       return Error{ErrorCode::kUnsupported,
                    "--source lbr records every branch and --unwind lbr calls only: one at a time"};
     }
-    event.attr.sample_type |= kSampleBranchStack;
-    event.attr.branch_sample_type =
-        kBranchUser | kBranchCallStack | kBranchNoFlags | kBranchNoCycles;
+    AddCallStacksOfBranchRecords(&event);
   }
   return OkStatus();
 }
@@ -176,19 +176,17 @@ Result<PerfSessionOptions> MakeSessionOptions(const RecordOptions& options,
   TRY(SetTarget(options, child, &session.target));
   TRY_ASSIGN(SourceSetup setup, SetUpEvents(options));
   for (const std::string& note : setup.notes) LogNotice(note);
-  session.events = std::move(setup.events);
-  session.aux_mode = setup.aux_mode;
-  session.context_switches = setup.needs_switches;
+  UseSource(setup, &session);
+  session.aux_filter = options.filter;
   session.snapshot_at_end = !options.triggers.any();
   if (options.triggers.any() && session.aux_mode != AuxMode::kSnapshot) {
     return Error{ErrorCode::kInvalidInput,
                  "--trigger takes snapshots of a trace: --source pt (or spe) keeps one"};
   }
-  if (setup.needs_perf_clock) session.clockid = -1;
   if (options.period > 0) session.period = options.period;
   session.frequency_hz = options.frequency_hz > 0 ? options.frequency_hz : kFrequencyDefaultHz;
   if (options.unwind == "lbr") {
-    TRY(AddCallStacksOfBranchRecords(&session.events));
+    TRY(AddCallStacks(&session.events));
     session.call_chain = CallChainMode::kFramePointers;  // below the deepest record
   } else if (options.unwind == "fp") {
     session.call_chain = CallChainMode::kFramePointers;
@@ -348,6 +346,10 @@ void AddRecord(CLI::App* app, const TrailingWords& trailing, VerbFunction* chose
                    "More terms for the source's PMU, as in sysfs: cyc,noretcomp or min_latency=30")
       ->type_name("TERM=VALUE,...");
   verb->add_flag("--kernel", options->kernel, "Hardware sources: kernel code, too");
+  verb->add_option(
+          "--filter", options->filter,
+          "pt: trace only this code, as perf record takes it: 'filter 0x1400/0x80@/bin/prog'")
+      ->type_name("FILTER");
   verb->add_flag("--snapshot", options->snapshot,
                  "pt, spe: keep only the newest trace and read it at the end");
   verb->add_option(

@@ -17,10 +17,6 @@ using internal::SetBit;
 constexpr std::array<std::string_view, 7> kSources = {"pt",       "spe", "ibs", "ibs-fetch",
                                                       "pebs-mem", "lbr", "brbe"};
 
-// perf's branch_sample_type: only branches of user code (the kernel's own names are PERF_SAMPLE_BRANCH_USER, _KERNEL).
-constexpr uint64_t kBranchUser = 1U << 0;
-constexpr uint64_t kBranchKernel = 1U << 1;
-
 constexpr uint64_t kPsbHeaderBytes = 256;  // at most, of what follows a PSB
 
 Error Missing(std::string_view source, std::string_view what, std::string_view remedy) {
@@ -52,7 +48,7 @@ class Setter {
   void SetModes(EventSpec* spec) const {
     spec->modes_given = true;
     SetBit(&spec->attr, internal::kBitExcludeKernel, !request_.kernel);
-    SetBit(&spec->attr, internal::kBitExcludeHypervisor);
+    SetBit(&spec->attr, internal::kBitExcludeHypervisor, !request_.kernel);
     if (!request_.kernel) spec->name += 'u';
   }
   std::vector<std::string> PtTerms() const;
@@ -262,8 +258,8 @@ Result<SourceSetup> Setter::BranchRecords() {
   TRY_ASSIGN(EventSpec cycles, ParseEvent("cycles", roots_));
   cycles.precise_max = true;
   cycles.attr.sample_type |= kSampleBranchStack;
-  cycles.attr.branch_sample_type =
-      kBranchAny | kBranchUser | (request_.kernel ? kBranchKernel : uint64_t{0});
+  // Without PERF_SAMPLE_BRANCH_USER or _KERNEL the kernel takes the modes of the event.
+  cycles.attr.branch_sample_type = kBranchAny;
   SetModes(&cycles);
   cycles.name = request_.kernel ? "cycles" : "cycles:u";
   setup.events.push_back(std::move(cycles));
@@ -284,7 +280,23 @@ Result<SourceSetup> SetUpSource(const SourceRequest& request, const EventRoots& 
   if (request.name == "ibs-fetch") return setter.AmdIbs("ibs_fetch");
   if (request.name == "pebs-mem") return setter.PebsMemory();
   if (request.name == "lbr" || request.name == "brbe") return setter.BranchRecords();
-  return Error{ErrorCode::kInvalidInput, StrFormat("--source {}: no such source", request.name)};
+  SourceSetup setup;
+  TRY_ASSIGN(setup.events, ParseEventList(request.name, roots));
+  return setup;
+}
+
+void AddCallStacksOfBranchRecords(EventSpec* event) {
+  constexpr uint64_t kBranchUser = 1U << 0;  // PERF_SAMPLE_BRANCH_USER
+  event->attr.sample_type |= kSampleBranchStack;
+  event->attr.branch_sample_type =
+      kBranchUser | kBranchCallStack | kBranchNoFlags | kBranchNoCycles;
+}
+
+void UseSource(const SourceSetup& setup, PerfSessionOptions* options) {
+  options->events = setup.events;
+  options->aux_mode = setup.aux_mode;
+  options->context_switches = setup.needs_switches;
+  if (setup.needs_perf_clock) options->clockid = -1;
 }
 
 }  // namespace ptarmigan

@@ -17,7 +17,7 @@
 namespace ptarmigan {
 
 struct SourceRequest {
-  // "pt", "spe", "ibs", "ibs-fetch", "pebs-mem", "lbr", "brbe".
+  // "pt", "spe", "ibs", "ibs-fetch", "pebs-mem", "lbr", "brbe", or the name of an event ("cycles", "cpu-clock").
   std::string name = {};
   // Added to the terms of the source's PMU event and stronger than them, as perf writes them: "cyc,noretcomp".
   std::string terms = {};
@@ -43,7 +43,11 @@ struct SourceSetup {
 // possible.
 Result<SourceSetup> SetUpSource(const SourceRequest& request, const EventRoots& roots = {});
 
-// Whether `name` is a hardware source, which SetUpSource knows.
+// Whether `name` is one of the hardware sources, not an event.
 bool IsHardwareSource(std::string_view name);
+// Adds branch records in call-stack mode to an event: the CPU keeps the calls that have not returned, user code only.
+void AddCallStacksOfBranchRecords(EventSpec* event);
+// Puts the source into the options of a session.
+void UseSource(const SourceSetup& setup, PerfSessionOptions* options);
 
 }  // namespace ptarmigan

@@ -316,7 +316,7 @@ void PerfSession::Impl::WriteAuxSetup(RawRecordSink& sink) {
   facts.of_tasks = options_.target.kind == PerfTarget::Kind::kPids ||
                    options_.target.kind == PerfTarget::Kind::kCommand;
   facts.records_switches = options_.context_switches;
-  facts.cpus = cpus_;
+  facts.filter = options_.aux_filter;
   facts.sysfs_root = options_.sysfs_root;
   const auto name = description_.pmu_names.find(facts.event->attr.type);
   if (name != description_.pmu_names.end()) facts.pmu = name->second;

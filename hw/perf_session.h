@@ -64,6 +64,9 @@ struct PerfSessionOptions {
   PerfTarget target;
   std::vector<EventSpec> events;  // 1..kEventsMax
   AuxMode aux_mode = AuxMode::kNone;
+  // Only this code is traced: as PERF_EVENT_IOC_SET_FILTER takes it, "filter 0x1400/0x80@/bin/prog" (perf-record(1), --filter);
+  // several are separated by commas. Empty: everything.
+  std::string aux_filter;
   // Whether what a snapshot area holds when the session ends is handed out, too.
   bool snapshot_at_end = true;
   // Per ring; a power of two, kRingBytesMin..kRingBytesMax. 0: automatic (4 MiB full, 1 MiB otherwise, less where locked

@@ -69,7 +69,9 @@ void PutIntelPt(const AuxtraceFacts& facts, RecordBuilder* builder) {
         ratio.crystal_ticks, BitsOfTerm(facts, "cyc"), MaximumNonTurboRatio(facts)}) {
     builder->Put<uint64_t>(word);
   }
-  builder->Put<uint64_t>(0);  // no text of an address filter
+  // The text with its end, filled up to words.
+  builder->Put<uint64_t>(facts.filter.empty() ? 0 : (facts.filter.size() + 8) / 8 * 8);
+  if (!facts.filter.empty()) builder->PutText(facts.filter);
 }
 
 // Version 1, which every perf reads: the PMU and that areas are per CPU.

@@ -22,7 +22,7 @@ struct AuxtraceFacts {
   bool is_snapshot = false;
   bool of_tasks = false;          // else every task of the CPUs
   bool records_switches = false;  // PERF_RECORD_SWITCH
-  std::vector<int32_t> cpus;
+  std::string filter;             // of addresses, as the kernel was given it
   std::string sysfs_root = "/sys";
 };
 

@@ -11,6 +11,7 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <cstring>
 #include <span>
 #include <utility>
 
@@ -177,12 +178,26 @@ Status EventSet::OpenOne(PerfOpenTarget target, uint32_t event, std::vector<int>
   if (const int error = kernel_.IoctlPointer(result, PERF_EVENT_IOC_ID, &opened.id); error != 0)
     return ErrnoError("PERF_EVENT_IOC_ID", -error);
   TRY(AttachRing(result, target.cpu, plan_.fills_aux[event], &opened.ring));
+  if (plan_.fills_aux[event] && !options_.aux_filter.empty()) TRY(SetFilter(result));
   fd_of_id_[opened.id] = result;
   duplicates_.AddOpened(opened.id,
                         opened.ring * static_cast<uint32_t>(plan_.events.size()) + event);
   opened_.push_back(std::move(opened));
   ++counts_.events_opened;
   return Watch(opened_.size() - 1);
+}
+
+Status EventSet::SetFilter(int fd) const {
+  std::string text = options_.aux_filter;  // the kernel reads it, the call takes no const
+  const int error = kernel_.IoctlPointer(fd, PERF_EVENT_IOC_SET_FILTER, text.data());
+  if (error == 0) return OkStatus();
+  const std::string_view why =
+      error == -EOPNOTSUPP ? "this PMU has fewer filters, or not of this kind (start and stop "
+                             "where it has ranges only)"
+      : error == -EINVAL   ? "it is not understood, or names a file for a trace of every process"
+                           : std::strerror(-error);
+  return Error{ErrorCode::kInvalidInput,
+               StrFormat("--filter \"{}\" was refused: {}", options_.aux_filter, why), -error};
 }
 
 Status EventSet::AttachRing(int fd, int32_t cpu, bool fills_aux, uint32_t* ring) {

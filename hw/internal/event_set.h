@@ -79,6 +79,7 @@ class EventSet {
   // Opens one event; *vanished is set instead of an error if the thread or the CPU is gone.
   // `leaders`: the descriptors of this target's events so far, by event.
   Status OpenOne(PerfOpenTarget target, uint32_t event, std::vector<int>* leaders, bool* vanished);
+  Status SetFilter(int fd) const;
   Status AttachRing(int fd, int32_t cpu, bool fills_aux, uint32_t* ring);
   Status Switch(const Opened& opened, bool on) const;
   Status Watch(size_t index);

@@ -32,6 +32,7 @@ class AuxRecorder : public RawRecordSink {
     const uint32_t type = cursor.U32();
     order.push_back(type);
     ++by_type[type];
+    if (type == internal::kRecordAuxtraceInfo) auxtrace_info = AsText(record.bytes);
     if (type != internal::kRecordAuxtrace) {
       EXPECT_TRUE(record.payload.empty());
       return;
@@ -63,6 +64,7 @@ class AuxRecorder : public RawRecordSink {
     return trace;
   }
 
+  std::string auxtrace_info;
   std::vector<uint32_t> order;
   std::map<uint32_t, size_t> by_type;
   std::map<uint32_t, std::vector<Piece>> pieces;
@@ -245,6 +247,52 @@ TEST_F(AuxSession, WindowsOnSamplesAreAGroupWithTheTracer) {
   kernel_.Trace(Pt(0), Bytes0(100, 1));
   StopAndPoll();
   EXPECT_EQ(recorder_.by_type[internal::kRecordAuxtrace], 0U);
+}
+
+TEST_F(AuxSession, AFilterIsGivenToEveryTracerAndWrittenDown) {
+  options_.aux_filter = "filter 0x1400/0x80@/bin/prog";
+  UsePt(AuxMode::kFull);
+  Open();
+  for (const int32_t cpu : {0, 1}) EXPECT_EQ(kernel_.filters[Pt(cpu)->id], options_.aux_filter);
+  EXPECT_EQ(kernel_.filters.size(), 2U);
+  EXPECT_NE(recorder_.auxtrace_info.find(options_.aux_filter), std::string::npos);
+}
+
+TEST_F(AuxSession, AFilterThatIsRefusedSaysWhy) {
+  options_.aux_filter = "start 0x10@/bin/prog";
+  for (const auto& [error, words] :
+       {std::pair{EOPNOTSUPP, "fewer filters"}, std::pair{EINVAL, "not understood"}}) {
+    kernel_.on_ioctl = [code = error](const ScriptedKernel::Event&, unsigned long request) {
+      return request == PERF_EVENT_IOC_SET_FILTER ? code : 0;
+    };
+    UsePt(AuxMode::kFull);
+    const auto session = PerfSession::Open(options_);
+    ASSERT_FALSE(session.has_value());
+    EXPECT_NE(session.error().message.find(words), std::string::npos) << session.error().message;
+  }
+}
+
+TEST_F(AuxSession, SnapshotsAreTakenWhileTracingGoesOn) {
+  options_.snapshot_at_end = false;
+  UsePt(AuxMode::kSnapshot);
+  Open();
+  const std::vector<std::byte> first = Bytes0(800, 1);
+  kernel_.Trace(Pt(0), first);
+  const auto bytes = session_->TakeSnapshot(recorder_);
+  ASSERT_TRUE(bytes.has_value());
+  EXPECT_EQ(*bytes, first.size());
+  EXPECT_EQ(recorder_.pieces[0].at(0).bytes, first);
+  EXPECT_TRUE(Pt(0)->enabled && Pt(1)->enabled);
+  const std::vector<std::byte> second = Bytes0(2 * kAuxBytes, 2);
+  kernel_.Trace(Pt(0), second);
+  ASSERT_TRUE(session_->TakeSnapshot(recorder_).has_value());
+  const std::vector<std::byte> newest(second.end() - kAuxBytes, second.end());
+  ASSERT_EQ(recorder_.pieces[0].size(), 2U);
+  EXPECT_EQ(recorder_.pieces[0][1].bytes, newest);
+  EXPECT_GT(recorder_.pieces[0][1].offset, first.size());
+  kernel_.Trace(Pt(0), first);
+  StopAndPoll();
+  EXPECT_EQ(recorder_.pieces[0].size(), 2U);
 }
 
 TEST_F(AuxSession, WhatMayNotBeLockedIsTriedSmaller) {

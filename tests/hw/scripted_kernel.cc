@@ -86,6 +86,7 @@ void* ScriptedKernel::Map(int fd, uint64_t bytes, uint64_t offset, bool writable
   ring->page->time_zero = time_zero;
   ring->page->cap_user_time_zero = 1;
   event->ring = ring;
+  if (after_map) after_map(event);
   return base;
 }
 
@@ -119,6 +120,10 @@ int ScriptedKernel::IoctlPointer(int fd, unsigned long request, void* argument) 
   Event* event = EventOf(fd);
   if (on_ioctl) {
     if (const int error = on_ioctl(*event, request); error != 0) return -error;
+  }
+  if (request == PERF_EVENT_IOC_SET_FILTER) {
+    filters[event->id] = static_cast<const char*>(argument);
+    return 0;
   }
   if (request != PERF_EVENT_IOC_ID) return -EINVAL;
   std::memcpy(argument, &event->id, sizeof(event->id));

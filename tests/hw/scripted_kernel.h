@@ -51,6 +51,10 @@ class ScriptedKernel final : public PerfKernel {
   std::function<int(const EventAttr&, const PerfOpenTarget&)> on_open;
   std::function<int(uint64_t bytes, bool aux)> on_map;
   std::function<int(const Event&, unsigned long request)> on_ioctl;
+  // Called when an event has its ring.
+  std::function<void(Event*)> after_map;
+  // The address filter of an event, as PERF_EVENT_IOC_SET_FILTER gave it.
+  std::map<uint64_t, std::string> filters;
   // True: after TRUNCATED the event stays enabled though nothing traces, and ENABLE does nothing (Linux 6.1 on CPU 0).
   bool stays_enabled_when_truncated = false;
   uint16_t time_shift = 31;
