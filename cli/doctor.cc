@@ -1,3 +1,5 @@
+#include "cli/doctor.h"
+
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -31,12 +33,6 @@ using Json = nlohmann::ordered_json;
 struct DoctorOptions {
   bool json = false;
   bool verify = false;
-};
-
-// What a second of a source showed of the known loop.
-struct Verification {
-  bool passed = false;
-  std::string sentence;
 };
 
 constexpr double kLoopShareMin = 0.9;
@@ -105,9 +101,13 @@ Verification Verify(const std::string& source) {
                     profile->losses.Lost())};
 }
 
+Json OptionalFlag(const std::optional<bool>& value) { return value ? Json(*value) : Json(); }
 Json OptionalNumber(const std::optional<int64_t>& value) { return value ? Json(*value) : Json(); }
 
-Json ToJson(const Capabilities& found, const std::map<std::string, Verification>& verified) {
+}  // namespace
+
+std::string DoctorJson(const Capabilities& found,
+                       const std::map<std::string, Verification>& verified) {
   Json sources = Json::array();
   for (const SourceCapability& source : found.sources) {
     Json row = {{"name", source.name},
@@ -130,6 +130,8 @@ Json ToJson(const Capabilities& found, const std::map<std::string, Verification>
   json["kernel"] = {{"release", kernel.release},
                     {"arch", kernel.arch},
                     {"cpu", kernel.cpu},
+                    {"virtual_machine", OptionalFlag(kernel.virtual_machine)},
+                    {"page_table_isolation", OptionalFlag(kernel.page_table_isolation)},
                     {"perf_event_paranoid", OptionalNumber(kernel.perf_event_paranoid)},
                     {"max_sample_rate", OptionalNumber(kernel.max_sample_rate_hz)},
                     {"mlock_kb", OptionalNumber(kernel.mlock_kib)},
@@ -140,8 +142,10 @@ Json ToJson(const Capabilities& found, const std::map<std::string, Verification>
                  {"jit", OptionalNumber(found.bpf.jit)},
                  {"unprivileged_disabled", OptionalNumber(found.bpf.unprivileged_disabled)}};
   json["capabilities"] = std::move(capabilities);
-  return json;
+  return json.dump(1) + "\n";
 }
+
+namespace {
 
 std::string ToText(const Capabilities& found, const std::map<std::string, Verification>& verified) {
   std::string text = StrFormat("{} on {}, Linux {}\n\nsources\n", found.kernel.cpu,
@@ -187,8 +191,8 @@ int RunDoctor(const DoctorOptions& options) {
       verified.emplace(source.name, result);
     }
   }
-  const Status status = WriteStandardOutput(options.json ? ToJson(found, verified).dump(1) + "\n"
-                                                         : ToText(found, verified));
+  const Status status =
+      WriteStandardOutput(options.json ? DoctorJson(found, verified) : ToText(found, verified));
   if (!status) return Fail(status.error());
   return all_passed ? kExitDone : kExitConditionFound;
 }

@@ -73,6 +73,8 @@ class Prober {
   void AddAvailable(std::string_view name) { Add(name, true, "", ""); }
   // Opened or refused with `error`.
   void AddTried(std::string_view name, const EventAttr& attr, int error);
+  std::string LimitOf(std::string_view source) const;
+  std::string WhySpeIsMissing() const;
   void AddHardware(std::string_view name);
   void AddByPmu(std::string_view name, std::string_view prefix, std::string_view wanted_arch,
                 std::string_view what);
@@ -168,10 +170,42 @@ void Prober::AddHardware(std::string_view name) {
   SetBit(&attr, internal::kBitDisabled);
   const int error = TryOpen(attr);
   if (error == 0 || error == EBUSY || error == EACCES || error == EPERM || error == ENOSYS)
-    return AddTried(name, attr, error);
+    return error == 0 ? Add(name, true, LimitOf(name), "") : AddTried(name, attr, error);
   Add(name, false,
       StrFormat("its PMU is there, but opening it was refused ({})", std::strerror(error)),
       "see the kernel's messages (dmesg) about this PMU");
+}
+
+// What of an available source this user or machine gets less of; empty if nothing.
+std::string Prober::LimitOf(std::string_view source) const {
+  std::string limit;
+  const auto add = [&limit](std::string_view sentence) {
+    limit += StrFormat("{}{}", limit.empty() ? "" : "; ", sentence);
+  };
+  constexpr int64_t kAreaKib = 4096;  // what a session asks for per CPU
+  const bool has_area = source == "pt" || source == "spe";
+  const auto& mlock_kib = result_.kernel.mlock_kib;
+  if (has_area && mlock_kib && *mlock_kib < kAreaKib && !Holds("CAP_IPC_LOCK")) {
+    add(
+        StrFormat("trace areas are limited to {} KiB per CPU (kernel.perf_event_mlock_kb) plus "
+                  "`ulimit -l`: snapshots are short and full traces lose more",
+                  *mlock_kib));
+  }
+  if (source == "pt" && internal::ReadPmuFile("intel_pt", "caps/psb_periods", roots_).empty()) {
+    add("the driver does not say what this CPU's trace can do (intel_pt/caps): no time between "
+        "time "
+        "stamps, and few places where decoding can begin");
+  }
+  return limit;
+}
+
+// Why Arm SPE may be missing on a CPU that has it (drivers/perf/arm_spe_pmu.c, Linux 6.18).
+std::string Prober::WhySpeIsMissing() const {
+  if (result_.kernel.page_table_isolation.value_or(false))
+    return "; page table isolation is on, with which its driver refuses to work on most CPUs";
+  if (PathExists(JoinPath(options_.sysfs_root, "firmware/devicetree/base/spe-pmu")))
+    return "; the firmware describes it, so the driver is missing or refused it (dmesg says why)";
+  return "";
 }
 
 void Prober::AddByPmu(std::string_view name, std::string_view prefix, std::string_view wanted_arch,
@@ -188,10 +222,14 @@ void Prober::AddByPmu(std::string_view name, std::string_view prefix, std::strin
   if (wanted_arch == "amd" && cpu_.vendor != "AuthenticAMD") {
     return Add(name, false, StrFormat("{}; this CPU is {}", what, cpu_.vendor), "");
   }
+  std::string why = name == "spe" ? WhySpeIsMissing() : "";
+  if (result_.kernel.virtual_machine.value_or(false)) why += "; this is a virtual machine";
   Add(name, false,
-      StrFormat("{}; the kernel lists no PMU \"{}\" in {}/bus/event_source/devices", what, prefix,
-                options_.sysfs_root),
-      "bare metal or a guest that is given this unit, and a kernel with its driver");
+      StrFormat("{}; the kernel lists no PMU \"{}\" in {}/bus/event_source/devices{}", what, prefix,
+                options_.sysfs_root, why),
+      name == "spe" && result_.kernel.page_table_isolation.value_or(false)
+          ? "boot with kpti=off where that is acceptable"
+          : "bare metal or a guest that is given this unit, and a kernel with its driver");
 }
 
 void Prober::AddBranchRecords() {
@@ -295,11 +333,14 @@ void Prober::ProbeKernel() {
     kernel.arch = names.machine;
   }
   // A test's own machine says so where the kernel would: /proc/sys/kernel/osrelease and arch (Linux 6.1).
-  const auto text = [this](std::string_view name) -> std::string {
-    auto content = ReadFile(JoinPath(options_.proc_root, name), 4096);
+  const auto text_below = [](const std::string& root, std::string_view name) -> std::string {
+    auto content = ReadFile(JoinPath(root, name), 4096);
     if (!content) return "";
     content->resize(std::min(content->find('\n'), content->size()));
     return *std::move(content);
+  };
+  const auto text = [this, &text_below](std::string_view name) {
+    return text_below(options_.proc_root, name);
   };
   if (std::string release = text("sys/kernel/osrelease"); !release.empty())
     kernel.release = std::move(release);
@@ -307,6 +348,11 @@ void Prober::ProbeKernel() {
   if (auto cpuinfo = ReadFile(JoinPath(options_.proc_root, "cpuinfo")))
     cpu_ = internal::ParseCpuInfo(*cpuinfo);
   kernel.cpu = cpu_.description;
+  kernel.virtual_machine = cpu_.is_virtual;
+  if (const std::string meltdown =
+          text_below(options_.sysfs_root, "devices/system/cpu/vulnerabilities/meltdown");
+      !meltdown.empty())
+    kernel.page_table_isolation = meltdown.find("PTI") != std::string::npos;
   kernel.perf_event_paranoid = Sysctl("kernel/perf_event_paranoid");
   kernel.max_sample_rate_hz = Sysctl("kernel/perf_event_max_sample_rate");
   kernel.mlock_kib = Sysctl("kernel/perf_event_mlock_kb");

@@ -27,6 +27,9 @@ struct KernelCapability {
   std::string release;
   std::string arch;
   std::string cpu;
+  std::optional<bool> virtual_machine;  // x86: the CPU says so
+  std::optional<bool>
+      page_table_isolation;  // against Meltdown: Arm SPE's driver may refuse to work with it
   // Sysctls; absent where they cannot be read.
   std::optional<int64_t> perf_event_paranoid;
   std::optional<int64_t> max_sample_rate_hz;

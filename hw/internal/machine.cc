@@ -39,6 +39,8 @@ CpuIdentity ParseCpuInfo(std::string_view cpuinfo) {
   if (!identity.vendor.empty()) {
     identity.cpuid = StrFormat("{},{},{},{}", identity.vendor, ValueOf(cpuinfo, "cpu family"),
                                ValueOf(cpuinfo, "model"), ValueOf(cpuinfo, "stepping"));
+    if (const std::string flags = ValueOf(cpuinfo, "flags"); !flags.empty())
+      identity.is_virtual = (' ' + flags + ' ').find(" hypervisor ") != std::string::npos;
   } else {
     identity.vendor = ValueOf(cpuinfo, "CPU implementer");
     const std::string part = ValueOf(cpuinfo, "CPU part");

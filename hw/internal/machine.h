@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,7 +14,8 @@ namespace ptarmigan::internal {
 struct CpuIdentity {
   std::string vendor;       // "GenuineIntel", "AuthenticAMD", or Arm's implementer number ("0x41")
   std::string description;  // "model name"
-  std::string cpuid;        // perf's form on x86: "vendor,family,model,stepping"
+  std::optional<bool> is_virtual;  // x86: CPUID says that a hypervisor is there
+  std::string cpuid;               // perf's form on x86: "vendor,family,model,stepping"
 };
 CpuIdentity ParseCpuInfo(std::string_view cpuinfo);
 

@@ -147,6 +147,38 @@ TEST_F(CapabilitiesTest, APmuThatIsThereIsTried) {
   EXPECT_NE(Source("pt").reason.find("refused"), std::string::npos);
 }
 
+TEST_F(CapabilitiesTest, SaysWhatLimitsATrace) {
+  IceLake(&sys_);
+  EXPECT_EQ(Source("pt").reason, "");  // CAP_IPC_LOCK is held
+  proc_.File("self/status", "Name:\tx\nCapEff:\t0000004000000000\n");
+  EXPECT_NE(Source("pt").reason.find("516 KiB"), std::string::npos) << Source("pt").reason;
+  EXPECT_TRUE(Source("pt").available);
+  FakeRoot bare;
+  bare.File("bus/event_source/devices/intel_pt/type", "8\n");
+  options_.sysfs_root = bare.path();
+  EXPECT_NE(Source("pt").reason.find("intel_pt/caps"), std::string::npos);
+}
+
+TEST_F(CapabilitiesTest, SaysWhyArmSpeMayBeMissing) {
+  proc_.File("sys/kernel/arch", "aarch64\n");
+  EXPECT_EQ(Source("spe").reason.find("isolation"), std::string::npos);
+  sys_.File("devices/system/cpu/vulnerabilities/meltdown", "Mitigation: PTI\n");
+  EXPECT_NE(Source("spe").reason.find("page table isolation"), std::string::npos);
+  EXPECT_NE(Source("spe").remedy.find("kpti=off"), std::string::npos);
+  sys_.File("devices/system/cpu/vulnerabilities/meltdown", "Not affected\n")
+      .File("firmware/devicetree/base/spe-pmu/compatible",
+            "arm,statistical-profiling-extension-v1");
+  EXPECT_NE(Source("spe").reason.find("firmware describes it"), std::string::npos);
+}
+
+TEST_F(CapabilitiesTest, SaysThatTheMachineIsVirtual) {
+  EXPECT_EQ(ProbeCapabilities(options_).kernel.virtual_machine, std::nullopt);
+  proc_.File("cpuinfo",
+             "vendor_id\t: GenuineIntel\nmodel name\t: X\nflags\t\t: fpu hypervisor vme\n");
+  EXPECT_EQ(ProbeCapabilities(options_).kernel.virtual_machine, true);
+  EXPECT_NE(Source("pt").reason.find("virtual machine"), std::string::npos);
+}
+
 TEST_F(CapabilitiesTest, NamesTheVendorThatHasASource) {
   EXPECT_NE(Source("ibs").reason.find("this CPU is GenuineIntel"), std::string::npos);
   EXPECT_NE(Source("spe").reason.find("this machine is x86_64"), std::string::npos);
