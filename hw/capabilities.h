@@ -67,8 +67,9 @@ struct CapabilityProbeOptions {
   std::string sysfs_root = "/sys";
   // Sources that this program can record with; others that the machine has are reported as not available for that
   // reason.
-  std::set<std::string, std::less<>> implemented = {
-      "cpu-clock", "task-clock", "cycles", "lbr", "brbe", "pt", "spe", "ibs", "pebs-mem"};
+  std::set<std::string, std::less<>> implemented = {"cpu-clock", "task-clock", "cycles", "lbr",
+                                                    "brbe",      "pt",         "spe",    "ibs",
+                                                    "pebs-mem",  "coresight"};
   PerfKernel* kernel = &HostKernel();
 };
 

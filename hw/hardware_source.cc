@@ -7,6 +7,8 @@
 
 #include "base/str_format.h"
 #include "hw/internal/attr_bits.h"
+#include "hw/internal/coresight_metadata.h"
+#include "hw/internal/machine.h"
 #include "hw/internal/pmu_events.h"
 
 namespace ptarmigan {
@@ -14,8 +16,8 @@ namespace {
 
 using internal::SetBit;
 
-constexpr std::array<std::string_view, 7> kSources = {"pt",       "spe", "ibs", "ibs-fetch",
-                                                      "pebs-mem", "lbr", "brbe"};
+constexpr std::array<std::string_view, 8> kSources = {"pt",        "spe",      "coresight", "ibs",
+                                                      "ibs-fetch", "pebs-mem", "lbr",       "brbe"};
 
 constexpr uint64_t kPsbHeaderBytes = 256;  // at most, of what follows a PSB
 
@@ -30,6 +32,7 @@ class Setter {
 
   Result<SourceSetup> IntelPt();
   Result<SourceSetup> ArmSpe();
+  Result<SourceSetup> CoreSight();
   Result<SourceSetup> AmdIbs(std::string_view pmu);
   Result<SourceSetup> PebsMemory();
   Result<SourceSetup> BranchRecords();
@@ -191,6 +194,31 @@ Result<SourceSetup> Setter::ArmSpe() {
   return setup;
 }
 
+// The kernel chooses the sink that is nearest to each unit. Contexts tell whose instructions they are, time stamps when.
+Result<SourceSetup> Setter::CoreSight() {
+  constexpr std::string_view kPmu = "cs_etm";
+  const std::vector<int32_t> cpus =
+      Has(kPmu, "type") ? internal::CoreSightCpus(kPmu, internal::OnlineCpus(roots_.sysfs), roots_)
+                        : std::vector<int32_t>();
+  if (cpus.empty()) {
+    return Missing("coresight", "the kernel lists no PMU \"cs_etm\" with a trace unit of a CPU",
+                   "an Arm board whose firmware describes its trace units, and a kernel with "
+                   "CONFIG_CORESIGHT and CONFIG_CORESIGHT_SOURCE_ETM4X");
+  }
+  SourceSetup setup;
+  TRY_ASSIGN(EventSpec trace, PmuEvent(kPmu, {"contextid=1", "timestamp=1"}));
+  trace.fills_aux = true;
+  trace.period_given = true;
+  trace.attr.sample_period = 1;
+  trace.cpus = cpus;
+  SetModes(&trace);
+  setup.events.push_back(std::move(trace));
+  setup.aux_mode = request_.aux_mode == AuxMode::kSnapshot ? AuxMode::kSnapshot : AuxMode::kFull;
+  setup.needs_perf_clock = true;
+  setup.needs_switches = true;
+  return setup;
+}
+
 Result<SourceSetup> Setter::AmdIbs(std::string_view pmu) {
   if (!Has(pmu, "type")) {
     return Missing(request_.name, StrFormat("the kernel lists no PMU \"{}\"", pmu),
@@ -276,6 +304,7 @@ Result<SourceSetup> SetUpSource(const SourceRequest& request, const EventRoots& 
   Setter setter(request, roots);
   if (request.name == "pt") return setter.IntelPt();
   if (request.name == "spe") return setter.ArmSpe();
+  if (request.name == "coresight") return setter.CoreSight();
   if (request.name == "ibs") return setter.AmdIbs("ibs_op");
   if (request.name == "ibs-fetch") return setter.AmdIbs("ibs_fetch");
   if (request.name == "pebs-mem") return setter.PebsMemory();

@@ -17,12 +17,13 @@
 namespace ptarmigan {
 
 struct SourceRequest {
-  // "pt", "spe", "ibs", "ibs-fetch", "pebs-mem", "lbr", "brbe", or the name of an event ("cycles", "cpu-clock").
+  // "pt", "spe", "coresight", "ibs", "ibs-fetch", "pebs-mem", "lbr", "brbe", or the name of an event ("cycles", "cpu-clock").
   std::string name = {};
   // Added to the terms of the source's PMU event and stronger than them, as perf writes them: "cyc,noretcomp".
   std::string terms = {};
-  bool kernel = false;                // kernel code, too
-  AuxMode aux_mode = AuxMode::kFull;  // pt: full, snapshot or samples; spe: full or snapshot
+  bool kernel = false;  // kernel code, too
+  AuxMode aux_mode =
+      AuxMode::kFull;            // pt: full, snapshot or samples; spe, coresight: full or snapshot
   uint32_t window_bytes = 4096;  // kSamples: of each window; multiple of 8, at most kWindowBytesMax
   // spe: operations between samples, rounded to a multiple of 256; others: of the event. 0: the source's own.
   uint64_t period = 0;

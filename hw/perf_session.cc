@@ -317,6 +317,7 @@ void PerfSession::Impl::WriteAuxSetup(RawRecordSink& sink) {
                    options_.target.kind == PerfTarget::Kind::kCommand;
   facts.records_switches = options_.context_switches;
   facts.filter = options_.aux_filter;
+  facts.cpus = cpus_;
   facts.sysfs_root = options_.sysfs_root;
   const auto name = description_.pmu_names.find(facts.event->attr.type);
   if (name != description_.pmu_names.end()) facts.pmu = name->second;

@@ -4,12 +4,13 @@
 #include <string_view>
 
 #include "hw/internal/attr_bits.h"
+#include "hw/internal/coresight_metadata.h"
 #include "hw/internal/pmu_events.h"
 
 namespace ptarmigan::internal {
 namespace {
 
-enum AuxtraceKind : uint32_t { kAuxtraceIntelPt = 1, kAuxtraceArmSpe = 4 };
+enum AuxtraceKind : uint32_t { kAuxtraceIntelPt = 1, kAuxtraceCoreSight = 3, kAuxtraceArmSpe = 4 };
 
 // What perf writes where it does not know the bits of a term.
 constexpr uint64_t kNoBits = 0;
@@ -81,6 +82,13 @@ void PutArmSpe(const AuxtraceFacts& facts, RecordBuilder* builder) {
   builder->Put<uint64_t>(1);
 }
 
+void PutCoreSight(const AuxtraceFacts& facts, RecordBuilder* builder) {
+  Begin(kAuxtraceCoreSight, builder);
+  for (const uint64_t word : CoreSightMetadata(facts.pmu, facts.event->attr, facts.is_snapshot,
+                                               facts.cpus, EventRoots{facts.sysfs_root, ""}))
+    builder->Put<uint64_t>(word);
+}
+
 }  // namespace
 
 Bytes WriteAuxtraceInfo(const AuxtraceFacts& facts, RecordBuilder* builder) {
@@ -88,6 +96,8 @@ Bytes WriteAuxtraceInfo(const AuxtraceFacts& facts, RecordBuilder* builder) {
     PutIntelPt(facts, builder);
   else if (facts.pmu.starts_with("arm_spe"))
     PutArmSpe(facts, builder);
+  else if (facts.pmu.starts_with("cs_etm"))
+    PutCoreSight(facts, builder);
   else
     return {};
   return builder->Finish({});

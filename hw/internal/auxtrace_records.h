@@ -23,6 +23,7 @@ struct AuxtraceFacts {
   bool of_tasks = false;          // else every task of the CPUs
   bool records_switches = false;  // PERF_RECORD_SWITCH
   std::string filter;             // of addresses, as the kernel was given it
+  std::vector<int32_t> cpus;      // that are online
   std::string sysfs_root = "/sys";
 };
 

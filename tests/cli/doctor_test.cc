@@ -99,6 +99,7 @@ const Machine kMachines[] = {
     {"Zen4", Zen4, "x86_64", kAmd, {"cycles", "lbr", "ibs"}},
     {"NeoverseN1", NeoverseN1, "aarch64", kArm, {"cycles", "spe"}},
     {"TwoSpeUnits", TwoSpeUnits, "aarch64", kArm, {"cycles", "spe"}},
+    {"Juno", JunoBoard, "aarch64", kArm, {"cycles", "coresight"}},
     {"Cloud", CloudMachine, "x86_64", kCloud, {}},
 };
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "decode/coresight_setup.h"
 #include "hw/hardware_source.h"
 #include "hw/internal/attr_bits.h"
 #include "hw/perf_session.h"
@@ -293,6 +294,34 @@ TEST_F(AuxSession, SnapshotsAreTakenWhileTracingGoesOn) {
   kernel_.Trace(Pt(0), first);
   StopAndPoll();
   EXPECT_EQ(recorder_.pieces[0].size(), 2U);
+}
+
+TEST_F(AuxSession, CoreSightIsDescribedAsItsDecoderWantsIt) {
+  FakeRoot board;
+  JunoBoard(&board);
+  options_.sysfs_root = board.path();
+  const EventRoots roots{board.path(), ""};
+  auto setup = SetUpSource({.name = "coresight", .terms = "cycacc"}, roots);
+  ASSERT_TRUE(setup.has_value()) << setup.error().message;
+  UseSource(*setup, &options_);
+  Open();
+  const auto read = ReadCoreSightSetup(AsBytes(recorder_.auxtrace_info), std::endian::native);
+  ASSERT_TRUE(read.has_value());
+  ASSERT_EQ(read->units.size(), 6U);
+  EXPECT_EQ(read->pmu_type, 8U);
+  for (const EtmUnit& unit : read->units) {
+    EXPECT_EQ(unit.protocol, unit.cpu < 4 ? EtmProtocol::kEtm4 : EtmProtocol::kEte);
+    EXPECT_EQ(unit.trace_id, 0x10 + 2 * unit.cpu);
+    // CCI, CID and TS of TRCCONFIGR.
+    EXPECT_EQ(unit.config, 1U << 4 | 1U << 6 | 1U << 11);
+    EXPECT_EQ(unit.idr0, 0x28000ea1U);
+    EXPECT_EQ(unit.devarch, unit.cpu < 4 ? 0U : 0x47705a13U);
+  }
+  const std::vector<std::byte> bytes = Bytes0(1600, 3);
+  for (const int32_t cpu : {1, 5}) kernel_.Trace(Pt(cpu), bytes);
+  EXPECT_EQ(Pt(6), nullptr);
+  StopAndPoll();
+  EXPECT_EQ(session_->statistics().aux_bytes, 2 * bytes.size());
 }
 
 TEST_F(AuxSession, WhatMayNotBeLockedIsTriedSmaller) {

@@ -129,6 +129,15 @@ TEST_F(HardwareSource, EverySpeUnitGetsAnEventOnItsOwnCpus) {
   EXPECT_TRUE(setup.events[1].fills_aux);
 }
 
+TEST_F(HardwareSource, CoreSightTracesTheCpusThatHaveAUnit) {
+  JunoBoard(&sys_);
+  const SourceSetup setup = Must({.name = "coresight"});
+  ASSERT_EQ(setup.events.size(), 1U);
+  EXPECT_EQ(setup.events[0].attr.config, uint64_t{1} << 14 | uint64_t{1} << 28);
+  EXPECT_EQ(setup.events[0].cpus, (std::vector<int32_t>{0, 1, 2, 3, 4, 5}));
+  EXPECT_TRUE(setup.events[0].fills_aux);
+}
+
 TEST_F(HardwareSource, IbsCarriesItsRegisters) {
   Zen3(&sys_);
   const SourceSetup old = Must({.name = "ibs"});
@@ -195,7 +204,7 @@ TEST_F(HardwareSource, BranchRecordsOfUserCodeUnlessTheKernelIsAskedFor) {
 
 TEST_F(HardwareSource, WhatIsMissingSaysWhatToDo) {
   CloudMachine(&sys_);
-  for (const std::string name : {"pt", "spe", "ibs", "ibs-fetch", "pebs-mem"}) {
+  for (const std::string name : {"pt", "spe", "coresight", "ibs", "ibs-fetch", "pebs-mem"}) {
     ASSERT_TRUE(IsHardwareSource(name));
     const auto setup = SetUp({.name = name});
     ASSERT_FALSE(setup.has_value()) << name;

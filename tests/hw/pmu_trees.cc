@@ -172,6 +172,33 @@ void TwoSpeUnits(FakeRoot* sys) {
   Spe(sys, "arm_spe_1", 10, "4-7");
 }
 
+void JunoBoard(FakeRoot* sys) {
+  Software(sys);
+  sys->File("devices/system/cpu/online", "0-6\n");
+  Pmu(sys, "cs_etm", 8,
+      {{"format/branch_broadcast", "config:8"},
+       {"format/cycacc", "config:12"},
+       {"format/contextid", "config:14"},
+       {"format/contextid1", "config:14"},
+       {"format/contextid2", "config:15"},
+       {"format/timestamp", "config:28"},
+       {"format/retstack", "config:29"},
+       {"format/sinkid", "config2:0-31"},
+       {"format/configid", "config2:32-63"}});
+  for (int cpu = 0; cpu < 6; ++cpu) {
+    const auto file = [sys, cpu](std::string_view name, std::string_view value) {
+      sys->File(StrFormat("bus/event_source/devices/cs_etm/cpu{}/{}", cpu, name),
+                std::string(value) + "\n");
+    };
+    file("trcidr/trcidr0", "0x28000ea1");
+    file("trcidr/trcidr1", cpu < 4 ? "0x4100f420" : "0x4100fff3");
+    file("trcidr/trcidr2", "0x20001088");
+    file("trcidr/trcidr8", "0x0");
+    file("mgmt/trcauthstatus", "0xcc");
+    file("mgmt/trcdevarch", cpu < 4 ? "0x47704a13" : "0x47705a13");
+  }
+}
+
 void CloudMachine(FakeRoot* sys) { Software(sys); }
 
 }  // namespace ptarmigan

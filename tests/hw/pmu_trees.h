@@ -14,6 +14,7 @@ void Zen3(FakeRoot* sys);            // IBS
 void Zen4(FakeRoot* sys);            // IBS with L3-miss filter and software filter
 void NeoverseN1(FakeRoot* sys);      // SPE
 void TwoSpeUnits(FakeRoot* sys);     // big and little cores, each with its own SPE
+void JunoBoard(FakeRoot* sys);       // CoreSight: ETMv4 on four CPUs, ETE on two
 void CloudMachine(FakeRoot* sys);    // software events only
 
 }  // namespace ptarmigan
