@@ -60,7 +60,6 @@ int LibiptSections::Find(const CodeImage* image, size_t epoch, const CodeRegion&
   const bool shared = region.content != 0;
   const Key key = {shared ? nullptr : image, shared ? 0 : epoch, region.content,
                    region.file_offset,       region.start.value, region.bytes.size()};
-  const std::lock_guard<std::mutex> lock(mutex_);
   const auto found = sections_.find(key);
   if (found != sections_.end()) return found->second;
   const int section = Add(region);
@@ -83,13 +82,14 @@ int LibiptSections::Add(const CodeRegion& region) {
                              region.start.value);
 }
 
-LibiptDecoder::LibiptDecoder(const pt_config& base, LibiptSections* sections)
-    : base_(base), sections_(sections) {
+LibiptDecoder::LibiptDecoder(const pt_config& base, uint64_t code_bytes_max)
+    : base_(base), sections_(code_bytes_max) {
   base_.decode.callback = SkipUnknownPacket;
   base_.decode.context = &unknown_packets_;
 }
 
 bool LibiptDecoder::Open() {
+  if (!sections_.ok()) return false;
   buffer_.resize(kBufferBytes);
   decoder_ = OpenOver(buffer_.data(), buffer_.size());
   return decoder_ != nullptr;
@@ -130,9 +130,9 @@ pt_image* LibiptDecoder::ImageOf(const CodeImage* image, size_t epoch) {
   if (made == nullptr) return nullptr;
   if (image != nullptr) {
     for (const CodeRegion& region : image->Regions(epoch)) {
-      const int section = sections_->Find(image, epoch, region);
+      const int section = sections_.Find(image, epoch, region);
       // What cannot be read is missing code, and is met and counted as such.
-      if (section > 0) pt_image_add_cached(made.get(), sections_->get(), section, nullptr);
+      if (section > 0) pt_image_add_cached(made.get(), sections_.get(), section, nullptr);
     }
   }
   return images_.emplace(std::pair(image, epoch), std::move(made)).first->second.get();

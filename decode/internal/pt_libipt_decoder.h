@@ -15,7 +15,6 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <tuple>
 #include <utility>
@@ -31,9 +30,11 @@ namespace ptarmigan::internal {
 // What libipt is told of the processor. `knows_cpu`: with its errata.
 pt_config LibiptConfig(const PtConfig& config, bool* knows_cpu);
 
-// The sections of all images, shared by all decoders.
+// The sections of all images of one decoder. Decoders of several threads share none: libipt locks a section for every block
+// that it looks up, and two threads in the same code would wait for each other most of the time.
 class LibiptSections {
  public:
+  // `bytes_max`: what libipt keeps mapped.
   explicit LibiptSections(uint64_t bytes_max);
   bool ok() const { return cache_ != nullptr; }
   pt_image_section_cache* get() const { return cache_.get(); }
@@ -49,7 +50,6 @@ class LibiptSections {
   int Add(const CodeRegion& region);
 
   std::unique_ptr<pt_image_section_cache, CacheDeleter> cache_;
-  std::mutex mutex_;
   std::map<Key, int> sections_;
   std::vector<Fd> memory_files_;  // libipt opens them again and again
 };
@@ -57,7 +57,7 @@ class LibiptSections {
 // One per worker.
 class LibiptDecoder {
  public:
-  LibiptDecoder(const pt_config& base, LibiptSections* sections);
+  LibiptDecoder(const pt_config& base, uint64_t code_bytes_max);
 
   // False if libipt has no memory.
   bool Open();
@@ -92,7 +92,7 @@ class LibiptDecoder {
   pt_image* ImageOf(const CodeImage* image, size_t epoch);
 
   pt_config base_;
-  LibiptSections* sections_;
+  LibiptSections sections_;
   std::vector<uint8_t> buffer_;
   Decoder decoder_;
   Decoder large_decoder_;

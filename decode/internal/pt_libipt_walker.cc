@@ -24,10 +24,9 @@ class LibiptWalker : public PtWalker {
  public:
   using End = PtSegmentWalk::End;
 
-  LibiptWalker(const PtConfig& config, const pt_config& base, const PtOptions& options,
-               LibiptSections* sections)
+  LibiptWalker(const PtConfig& config, const pt_config& base, const PtOptions& options)
       : options_(options),
-        decoder_(base, sections),
+        decoder_(base, options.code_cache_bytes_max / std::max<size_t>(options.threads, 1)),
         walk_(config, options_),
         recorder_(walk_.recorder()) {}
 
@@ -370,14 +369,10 @@ void LibiptWalker::Settle(int status) {
 class LibiptWalkers : public PtWalkerFactory {
  public:
   LibiptWalkers(const PtConfig& config, const PtOptions& options)
-      : config_(config),
-        options_(options),
-        sections_(options.code_cache_bytes_max),
-        base_(LibiptConfig(config, &knows_cpu_)) {}
-  bool ok() const { return sections_.ok(); }
+      : config_(config), options_(options), base_(LibiptConfig(config, &knows_cpu_)) {}
   bool knows_cpu() const override { return knows_cpu_; }
   Result<std::unique_ptr<PtWalker>> Make() override {
-    auto walker = std::make_unique<LibiptWalker>(config_, base_, options_, &sections_);
+    auto walker = std::make_unique<LibiptWalker>(config_, base_, options_);
     if (!walker->Open()) {
       return Error{ErrorCode::kResourceLimit, "libipt cannot make a decoder"};
     }
@@ -387,7 +382,6 @@ class LibiptWalkers : public PtWalkerFactory {
  private:
   PtConfig config_;
   PtOptions options_;
-  LibiptSections sections_;
   bool knows_cpu_ = false;
   pt_config base_;
 };
@@ -396,9 +390,7 @@ class LibiptWalkers : public PtWalkerFactory {
 
 Result<std::unique_ptr<PtWalkerFactory>> MakeLibiptWalkers(const PtConfig& config,
                                                            const PtOptions& options) {
-  auto walkers = std::make_unique<LibiptWalkers>(config, options);
-  if (!walkers->ok()) return Error{ErrorCode::kResourceLimit, "libipt cannot make a section cache"};
-  return std::unique_ptr<PtWalkerFactory>(std::move(walkers));
+  return std::unique_ptr<PtWalkerFactory>(std::make_unique<LibiptWalkers>(config, options));
 }
 
 }  // namespace ptarmigan::internal
