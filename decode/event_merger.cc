@@ -25,6 +25,12 @@ std::span<const EventMerger::Reference> EventMerger::ReleaseAll() {
   return ReleaseUpTo(UINT64_MAX);
 }
 
+void EventMerger::FreeSpare() {
+  released_ = {};
+  scratch_ = {};
+  waiting_.shrink_to_fit();
+}
+
 std::span<const EventMerger::Reference> EventMerger::ReleaseUpTo(uint64_t time_ns) {
   released_.clear();
   if (time_ns >= newest_ns_) {

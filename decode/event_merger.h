@@ -58,6 +58,8 @@ class EventMerger {
   std::span<const Reference> EndRound();
   std::span<const Reference> ReleaseOlderHalf();
   std::span<const Reference> ReleaseAll();
+  // Frees memory that nothing waits in. What was released is invalid.
+  void FreeSpare();
 
  private:
   std::span<const Reference> ReleaseUpTo(uint64_t time_ns);

@@ -12,6 +12,7 @@ namespace ptarmigan {
 namespace {
 
 constexpr size_t kPrefetchRecords = 4;
+constexpr size_t kPrefetchBytesMax = 1024;
 constexpr size_t kCacheLineBytes = 64;
 
 }  // namespace
@@ -106,9 +107,11 @@ void RecordStream::Deliver(std::span<const EventMerger::Reference> released) {
   for (size_t i = 0; i < released.size(); ++i) {
     // In time order the records lie apart: the ones to come are asked for while this one is worked on.
     if (i + kPrefetchRecords < released.size()) {
-      const std::byte* coming = released[i + kPrefetchRecords].data;
-      __builtin_prefetch(coming);
-      __builtin_prefetch(coming + kCacheLineBytes);
+      const EventMerger::Reference& coming = released[i + kPrefetchRecords];
+      const size_t bytes = std::min<size_t>(coming.size_bytes, kPrefetchBytesMax);
+      for (size_t line = 0; line < bytes; line += kCacheLineBytes) {
+        __builtin_prefetch(coming.data + line);
+      }
     }
     const EventMerger::Reference& reference = released[i];
     parser_.Parse(Bytes(reference.data, reference.size_bytes), *sink_);
@@ -133,6 +136,7 @@ void RecordStream::OnRoundEnd() { Deliver(merger_.EndRound()); }
 
 void RecordStream::Finish() {
   Deliver(merger_.ReleaseAll());
+  merger_.FreeSpare();
   if (sink_ != nullptr) parser_.Finish(*sink_);
 }
 
