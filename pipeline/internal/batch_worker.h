@@ -4,7 +4,7 @@
 //            ▲                                               |
 //            '────── the memory of a batch that is done ─────'
 //
-// Give, Drain and Finish are called by one thread. The thread starts with the first batch; where none is to be had, Give works
+// Give, Drain, DrainTo and Finish are called by one thread. The thread starts with the first batch; where none is to be had, Give works
 // itself.
 #pragma once
 
@@ -57,10 +57,13 @@ class BatchWorker {
   }
 
   // Returns when every batch has been worked on; what the worker wrote may be read until the next Give.
-  void Drain() {
+  void Drain() { DrainTo(0); }
+  // Returns when all but the last `batches` given have been worked on.
+  void DrainTo(size_t batches) {
     if (!thread_.joinable()) return;
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return waiting_.empty() && !working_; });
+    changed_.wait(lock,
+                  [&] { return waiting_.size() + (working_ ? size_t{1} : size_t{0}) <= batches; });
   }
 
   // Returns when every batch has been worked on and the thread has ended.

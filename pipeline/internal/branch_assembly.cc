@@ -9,6 +9,7 @@
 
 #include "base/radix_sort.h"
 #include "model/branch_summary.h"
+#include "pipeline/internal/batch_worker.h"
 
 namespace ptarmigan::internal {
 namespace {
@@ -23,11 +24,23 @@ class Summary {
       : table_(table), locations_(locations), code_(*code) {}
 
   BranchSummary Make() {
-    builder_.Reserve(table_.traces().size());
+    flow_builder_.Reserve(table_.traces().size());
     for (uint32_t i = 0; i < table_.traces().size(); ++i) AddTrace(i);
+    BranchSummary flow;
+    BatchWorker<BranchSummaryBuilder*> worker(
+        1, [&flow](BranchSummaryBuilder*& builder) { flow = builder->Finish(); });
+    BranchSummaryBuilder* giving = &flow_builder_;
+    worker.Give(&giving);
     AddBlocks();
     builder_.AddWrongPath(table_.wrong_path());
-    return builder_.Finish();
+    table_.Clear();
+    runs_ = {};
+    runs_found_ = {};
+    BranchSummary summary = builder_.Finish();
+    worker.Finish();
+    summary.edges = std::move(flow.edges);
+    summary.traces = std::move(flow.traces);
+    return summary;
   }
 
  private:
@@ -48,19 +61,20 @@ class Summary {
         builder_.AddRejected(trace.count);
       }
     }
-    builder_.AddEdge({.from = from,
-                      .to = to,
-                      .count = trace.count,
-                      .mispredicted = trace.mispredicted,
-                      .predicted = trace.predicted,
-                      .cycles_sum = trace.cycles_sum});
-    builder_.AddTrace({.from = from,
-                       .to = to,
-                       .end = end,
-                       .is_return = places.is_return ||
-                                    (places.from != BranchTable::kNoPlace && IsReturn(places.from)),
-                       .count = trace.count,
-                       .mispredicted = trace.mispredicted});
+    flow_builder_.AddEdge({.from = from,
+                           .to = to,
+                           .count = trace.count,
+                           .mispredicted = trace.mispredicted,
+                           .predicted = trace.predicted,
+                           .cycles_sum = trace.cycles_sum});
+    flow_builder_.AddTrace(
+        {.from = from,
+         .to = to,
+         .end = end,
+         .is_return =
+             places.is_return || (places.from != BranchTable::kNoPlace && IsReturn(places.from)),
+         .count = trace.count,
+         .mispredicted = trace.mispredicted});
   }
 
   // Traces that came from different places into one run are one block.
@@ -119,9 +133,10 @@ class Summary {
   BranchTable& table_;
   const std::span<const LocationId> locations_;
   BranchCode& code_;
-  BranchSummaryBuilder builder_;
-  std::vector<bool> is_known_;        // by place
-  std::vector<FoundRun> runs_found_;  // by trace that has one
+  BranchSummaryBuilder builder_;       // of all but edges and traces
+  BranchSummaryBuilder flow_builder_;  // of those, which are added up in a thread of their own
+  std::vector<bool> is_known_;         // by place
+  std::vector<FoundRun> runs_found_;   // by trace that has one
   absl::flat_hash_map<std::pair<uint32_t, uint32_t>, CodeRun> runs_;
   absl::flat_hash_map<uint32_t, bool> returns_;
 };

@@ -12,7 +12,7 @@
 
 namespace ptarmigan::internal {
 
-// locations[place] is the LocationId of each of the StackTable's places.
+// locations[place] is the LocationId of each of the StackTable's places. The table is empty afterwards.
 BranchSummary SummariseBranches(BranchTable& table, std::span<const LocationId> locations,
                                 BranchCode* code);
 

@@ -12,6 +12,8 @@ namespace ptarmigan::internal {
 namespace {
 
 constexpr size_t kSlotsAtFirst = size_t{1} << 10;
+// Address space; what stays unused costs nothing.
+constexpr size_t kTracesReserved = size_t{1} << 16;
 
 // The kernel's half of the address space, on every 64-bit architecture.
 bool IsKernelAddress(uint64_t address) { return address >> 63 != 0; }
@@ -30,14 +32,32 @@ uint64_t MultiplyFold(uint64_t a, uint64_t b) {
 }  // namespace
 
 // (These are ahead of their uses: they are called for every edge.)
-inline BranchTable::Key BranchTable::KeyOf(const Batch& batch, const Part& part, size_t index) {
-  const BranchEdge* edges = batch.edges.data() + part.edges_begin;
-  const bool has_run = index > 0 && part.has_runs && edges[index].to != 0;
-  return {.from = edges[index].from,
-          .to = edges[index].to,
-          .end = has_run ? edges[index - 1].from : 0,
-          .space = part.is_by_place ? batch.edge_spaces[part.edges_begin + index] : part.space};
-}
+class BranchTable::KeyMaker {
+ public:
+  KeyMaker(const Batch& batch, const Part& part)
+      : edge_(batch.edges.data() + part.edges_begin),
+        edge_space_(part.is_by_place ? batch.edge_spaces.data() + part.edges_begin : nullptr),
+        space_(part.space),
+        has_runs_(part.has_runs) {}
+
+  // The trace that the part's next edge is in.
+  Key Next() {
+    const Key key{.from = edge_->from,
+                  .to = edge_->to,
+                  .end = edge_->to != 0 ? newer_from_ : 0,
+                  .space = edge_space_ != nullptr ? *edge_space_++ : space_};
+    newer_from_ = has_runs_ ? edge_->from : 0;
+    ++edge_;
+    return key;
+  }
+
+ private:
+  const BranchEdge* edge_;
+  const uint32_t* edge_space_;
+  const uint32_t space_;
+  const bool has_runs_;
+  uint64_t newer_from_ = 0;
+};
 
 inline uint64_t BranchTable::HashOf(const Key& key, const std::array<uint64_t, 4>& seeds) {
   return MultiplyFold(MultiplyFold(key.from ^ seeds[0], key.to ^ seeds[1]) ^ key.end,
@@ -74,7 +94,7 @@ BranchTable::BranchTable(const RecordingDescription& description, ProcessTable& 
     : processes_(processes),
       numbers_(numbers),
       in_background_(in_background),
-      worker_(1, [this](Batch*& batch) { Count(batch); }) {
+      worker_(kBatches, [this](Batch*& batch) { Count(batch); }) {
   for (const EventDescription& event : description.events) {
     formats_.push_back(BranchStackFormatOf(description, event));
   }
@@ -86,7 +106,7 @@ BranchTable::BranchTable(const RecordingDescription& description, ProcessTable& 
 
 void BranchTable::Add(const CapturedSample& sample, Process& process, LossLedger* losses) {
   const BranchStackFormat& format = formats_[sample.event];
-  Batch& batch = *filling_;
+  Batch& batch = batches_[filling_];
   const size_t edges_begin = batch.edges_count;
   // (Memory that has been edges before is not cleared again.)
   batch.edges.resize(std::max(batch.edges.size(), edges_begin + sample.branches.size()));
@@ -112,6 +132,7 @@ void BranchTable::Add(const CapturedSample& sample, Process& process, LossLedger
        .has_runs = format.every_branch,
        .is_by_place = numbers_.AreToldApartByTime(process.pid)});
   if (batch.parts.back().is_by_place) FindEdgeSpaces(batch.parts.back(), &batch);
+  HashEdges(batch.parts.back(), &batch);
   if (!in_background_) {
     Settle(losses);
   } else if (batch.edges_count >= kBatchEdges) {
@@ -132,8 +153,9 @@ uint32_t BranchTable::SpaceNumber(const Process& process, bool is_guest) {
 
 void BranchTable::FindEdgeSpaces(const Part& part, Batch* batch) {
   batch->edge_spaces.resize(batch->edges_count);
+  KeyMaker key_of(*batch, part);  // (Spaces are not known yet, and not looked at.)
   for (size_t i = 0; i < part.edges_count; ++i) {
-    const Places places = ResolvePlaces(KeyOf(*batch, part, i), part);
+    const Places places = ResolvePlaces(key_of.Next(), part);
     const auto [space, is_new] = spaces_by_place_.try_emplace(
         {part.space, places.from, places.to, places.end}, spaces_count_);
     if (is_new) ++spaces_count_;
@@ -141,20 +163,29 @@ void BranchTable::FindEdgeSpaces(const Part& part, Batch* batch) {
   }
 }
 
+void BranchTable::HashEdges(const Part& part, Batch* batch) {
+  batch->hashes.resize(std::max(batch->hashes.size(), batch->edges.size()));
+  uint64_t* hash = batch->hashes.data() + part.edges_begin;
+  const std::array<uint64_t, 4> seeds = seeds_;
+  KeyMaker key_of(*batch, part);
+  for (size_t i = 0; i < part.edges_count; ++i) *hash++ = HashOf(key_of.Next(), seeds);
+}
+
 void BranchTable::GiveBatch(LossLedger* losses) {
-  worker_.Drain();
-  std::swap(filling_, given_);
-  Batch* giving = given_;
+  Batch* giving = &batches_[filling_];
   worker_.Give(&giving);
-  TakeAnswer(filling_, losses);
+  filling_ = (filling_ + 1) % kBatches;
+  worker_.DrainTo(kBatches - 1);
+  TakeAnswer(&batches_[filling_], losses);
 }
 
 void BranchTable::Settle(LossLedger* losses) {
-  if (filling_->parts.empty() && given_->parts.empty()) return;
   worker_.Drain();
-  TakeAnswer(given_, losses);
-  Count(filling_);
-  TakeAnswer(filling_, losses);
+  for (size_t i = 1; i < kBatches; ++i) {
+    TakeAnswer(&batches_[(filling_ + i) % kBatches], losses);
+  }
+  Count(&batches_[filling_]);
+  TakeAnswer(&batches_[filling_], losses);
 }
 
 void BranchTable::TakeAnswer(Batch* batch, LossLedger* losses) {
@@ -171,6 +202,8 @@ void BranchTable::TakeAnswer(Batch* batch, LossLedger* losses) {
 void BranchTable::Finish(LossLedger* losses) {
   Settle(losses);
   worker_.Finish();
+  index_ = {};
+  batches_ = {};
   loose_begin_.assign(traces_.size() + 1, 0);
   for (const LooseCycles& cycles : loose_) {
     if (cycles.key != kEmptyKey) ++loose_begin_[cycles.trace()];
@@ -182,6 +215,14 @@ void BranchTable::Finish(LossLedger* losses) {
     loose_by_trace_[--loose_begin_[cycles.trace()]] = {cycles.cycles(), cycles.executions};
   }
   loose_ = {};
+}
+
+void BranchTable::Clear() {
+  traces_ = {};
+  places_ = {};
+  histograms_ = {};
+  loose_by_trace_ = {};
+  loose_begin_ = {};
 }
 
 BranchTable::Places BranchTable::ResolvePlaces(const Key& trace, const Part& part) {
@@ -249,8 +290,10 @@ std::span<const BranchTable::CycleCount> BranchTable::CyclesOf(std::span<const u
 // --- the table's thread ---
 
 void BranchTable::Count(Batch* batch) {
+  if (batch->parts.empty()) return;
   if (index_.empty()) {
     index_.resize(kSlotsAtFirst);
+    traces_.reserve(kTracesReserved);
     loose_.resize(kSlotsAtFirst);
   }
   for (uint32_t part = 0; part < batch->parts.size(); ++part) {
@@ -260,62 +303,53 @@ void BranchTable::Count(Batch* batch) {
 
 void BranchTable::CountPart(const Part& part, uint32_t part_index, Batch* batch) {
   const std::span edges(std::as_const(batch->edges).data() + part.edges_begin, part.edges_count);
-  const auto space_of = [&, space = part.space](size_t i) {
-    return part.is_by_place ? batch->edge_spaces[part.edges_begin + i] : space;
-  };
-  probes_.resize(edges.size());
-  const std::span probes(probes_);
+  const std::span hashes(std::as_const(batch->hashes).data() + part.edges_begin, part.edges_count);
+  ids_.resize(edges.size());
+  const std::span ids(ids_);
   // (What the loops below read often is kept where no write can change it.)
-  const std::array<uint64_t, 4> seeds = seeds_;
   const Slot* index = index_.data();
   size_t mask = index_.size() - 1;
   Trace* traces = traces_.data();
   // Each loop asks for the memory that the next one needs.
-  uint64_t newer_from = 0;
-  for (size_t i = 0; i < edges.size(); ++i) {
-    const BranchEdge& edge = edges[i];
-    const uint64_t end = edge.to != 0 ? newer_from : 0;
-    newer_from = part.has_runs ? edge.from : 0;
-    const uint64_t hash = HashOf({edge.from, edge.to, end, space_of(i)}, seeds);
-    probes[i] = {hash, end};
-    __builtin_prefetch(&index[hash & mask]);
-  }
-  for (const Probe& probe : probes) {
-    const uint32_t likely = index[probe.hash & mask].trace;
+  for (const uint64_t hash : hashes) __builtin_prefetch(&index[hash & mask]);
+  for (const uint64_t hash : hashes) {
+    const uint32_t likely = index[hash & mask].trace;
     if (likely != kNoNumber) __builtin_prefetch(&traces[likely], 1);
   }
+  KeyMaker key_of(*batch, part);
   for (size_t i = 0; i < edges.size(); ++i) {
     const BranchEdge& edge = edges[i];
-    Probe& probe = probes[i];
-    const Key key{edge.from, edge.to, probe.end, space_of(i)};
-    const Slot likely = index[probe.hash & mask];
-    probe.trace = likely.trace;
-    if (likely.trace == kNoNumber || likely.hash != static_cast<uint32_t>(probe.hash >> 32) ||
+    const Key key = key_of.Next();
+    const Slot likely = index[hashes[i] & mask];
+    ids[i] = likely.trace;
+    if (likely.trace == kNoNumber || likely.hash != static_cast<uint32_t>(hashes[i] >> 32) ||
         !IsOf(traces[likely.trace], key)) {
-      probe.trace = FindOrAdd({.key = key, .part = part_index, .is_return = edge.is_return},
-                              probe.hash, batch);
+      ids[i] = FindOrAdd({.key = key, .part = part_index, .is_return = edge.is_return}, hashes[i],
+                         batch);
       index = index_.data();
       mask = index_.size() - 1;
       traces = traces_.data();
-      if (probe.trace == kNoNumber) {
+      if (ids[i] == kNoNumber) {
         ++batch->not_kept;
         continue;
       }
     }
-    Trace& trace = traces[probe.trace];
+    Trace& trace = traces[ids[i]];
     ++trace.count;
     trace.cycles_sum += edge.cycles;
     trace.mispredicted += edge.outcome == BranchOutcome::kMispredicted ? 1U : 0U;
     trace.predicted += edge.outcome == BranchOutcome::kPredicted ? 1U : 0U;
-    // The newer entry's cycles are those of the run that led to it.
-    if (probe.end != 0 && trace.histogram != kNoNumber) {
+    if (key.end == 0) {
+      ids[i] = kNoNumber;  // no run, no cycles of it
+    } else if (trace.histogram != kNoNumber) {
       __builtin_prefetch(&histograms_[trace.histogram][edges[i - 1].cycles % kHistogramCycles], 1);
     }
   }
+  // The newer entry's cycles are those of the run that led to it.
   for (size_t i = 1; i < edges.size(); ++i) {
     const uint32_t cycles = edges[i - 1].cycles;
-    if (cycles == 0 || probes[i].end == 0 || probes[i].trace == kNoNumber) continue;
-    if (!AddCycles(probes[i].trace, cycles)) ++batch->not_kept;
+    if (cycles == 0 || ids[i] == kNoNumber) continue;
+    if (!AddCycles(ids[i], cycles)) ++batch->not_kept;
   }
 }
 

@@ -89,13 +89,16 @@ class BranchTable {
   // How often the traces' runs took how many cycles, cycles rising; valid until the next call.
   std::span<const CycleCount> CyclesOf(std::span<const uint32_t> traces);
   uint64_t wrong_path() const { return wrong_path_; }
+  // Frees what was counted: new memory is dear, and others can use this.
+  void Clear();
   size_t MemoryBytes() const;
 
  private:
   static constexpr uint64_t kEmptyKey = UINT64_MAX;
   static constexpr uint32_t kNoNumber = UINT32_MAX;
-  // A batch is full with so many edges.
-  static constexpr size_t kBatchEdges = size_t{1} << 14;
+  // A batch is full with so many edges. Several are under way, so that neither thread waits for the other to wake up.
+  static constexpr size_t kBatchEdges = size_t{1} << 13;
+  static constexpr size_t kBatches = 4;
   // Runs of fewer cycles are counted in histograms.
   static constexpr uint32_t kHistogramCycles = 64;
   // (Two lines of cache; what a counter cannot hold is counted one by one.)
@@ -136,15 +139,10 @@ class BranchTable {
     uint32_t part = 0;
     bool is_return = false;
   };
-  // An edge on its way into the table.
-  struct Probe {
-    uint64_t hash = 0;
-    uint64_t end = 0;  // the trace's
-    uint32_t trace = kNoNumber;
-  };
   struct Batch {
     std::vector<BranchEdge> edges;  // the first `edges_count` are in use
     size_t edges_count = 0;
+    std::vector<uint64_t> hashes;  // as `edges`: of the traces that they are in
     std::vector<Part> parts;
     std::vector<uint32_t> edge_spaces;  // by edge; of parts that need them
     // The answer.
@@ -153,6 +151,7 @@ class BranchTable {
 
     void Clear();
   };
+  class KeyMaker;
 
   // In the pipeline's thread.
   uint32_t SpaceNumber(const Process& process, bool is_guest);
@@ -163,8 +162,7 @@ class BranchTable {
   Places ResolvePlaces(const Key& trace, const Part& part);
   uint32_t PlaceOf(uint64_t address, const CodeMapping* mapping, CpuMode mode, uint64_t time_ns);
 
-  // The trace that edge `index` of a part is in.
-  static Key KeyOf(const Batch& batch, const Part& part, size_t index);
+  void HashEdges(const Part& part, Batch* batch);
 
   // In the table's thread, or where that has nothing to do.
   void Count(Batch* batch);
@@ -192,18 +190,19 @@ class BranchTable {
   uint32_t last_space_number_ = 0;
   LargeVector<Places> places_;  // by trace
   uint64_t wrong_path_ = 0;
-  std::array<Batch, 2> batches_;
-  Batch* filling_ = &batches_[0];
-  Batch* given_ = &batches_[1];  // worked on, or done and its answer not taken
+  // From the one behind `filling_` on: the oldest that was given, whose answer is taken before it is filled again, to the
+  // newest.
+  std::array<Batch, kBatches> batches_;
+  size_t filling_ = 0;
 
-  // Owned by the table's thread while it works on `given_`.
+  // Owned by the table's thread while it works.
   std::array<uint64_t, 4> seeds_;
   LargeVector<Slot> index_;  // a power of two, at most half of it used
   LargeVector<Trace> traces_;
   LargeChunks<Histogram> histograms_;
   LargeVector<LooseCycles> loose_;  // as index_
   size_t loose_used_ = 0;
-  std::vector<Probe> probes_;  // of the part that is counted
+  std::vector<uint32_t> ids_;  // of the part that is counted
 
   // For CyclesOf: loose_ by trace, once everything is counted.
   std::vector<CycleCount> loose_by_trace_;

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <future>
 #include <memory>
 #include <numeric>
@@ -26,6 +27,21 @@ TEST(BatchWorker, WorksOnEveryBatchInOrderBeyondItsQueuesBound) {
   std::vector<int> expected(2000);
   std::iota(expected.begin(), expected.end(), 0);
   EXPECT_EQ(seen, expected);
+}
+
+TEST(BatchWorker, DrainsToTheLastBatchesGiven) {
+  std::atomic<int> done = 0;
+  std::promise<void> go_on;
+  BatchWorker<int> worker(4, [&](int& batch) {
+    if (batch == 2) go_on.get_future().wait();
+    ++done;
+  });
+  for (int batch : {1, 2, 3}) worker.Give(&batch);
+  worker.DrainTo(2);
+  EXPECT_EQ(done, 1);
+  go_on.set_value();
+  worker.DrainTo(0);
+  EXPECT_EQ(done, 3);
 }
 
 TEST(BatchWorker, WorksInAnotherThread) {
