@@ -1,7 +1,6 @@
 // AUX buffers of Intel PT and Arm SPE: what is read is what was played, byte for byte, in every mode.
 #include <gtest/gtest.h>
 #include <poll.h>
-#include <sched.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -142,12 +141,7 @@ class AuxTruncation : public testing::TestWithParam<int> {};
 INSTANTIATE_TEST_SUITE_P(OnCpu, AuxTruncation, testing::Values(0, 1));
 
 TEST_P(AuxTruncation, EndsByDisableAndEnable) {
-  cpu_set_t before;
-  ASSERT_EQ(::sched_getaffinity(0, sizeof(before), &before), 0);
-  cpu_set_t cpus;
-  CPU_ZERO(&cpus);
-  CPU_SET(static_cast<size_t>(GetParam()), &cpus);
-  ASSERT_EQ(::sched_setaffinity(0, sizeof(cpus), &cpus), 0);
+  const OnCpu on_cpu(GetParam());
   SoftPmuScript script;
   script.Rate(kRate);
   for (const char* piece : {"first", "second", "third"}) script.Sync().Data(piece).Gap();
@@ -170,7 +164,6 @@ TEST_P(AuxTruncation, EndsByDisableAndEnable) {
     return truncations == 3;
   }));
   EXPECT_EQ(bytes, "firstsecondthird");
-  ::sched_setaffinity(0, sizeof(before), &before);
 }
 
 TEST(AuxFull, CarriesTheFlagsOfTheHardware) {

@@ -176,6 +176,15 @@ uint64_t KernelEvent::aux_head() const {
 }
 std::string KernelEvent::aux_content() const { return {aux_, aux_bytes_}; }
 
+OnCpu::OnCpu(int cpu) {
+  EXPECT_EQ(::sched_getaffinity(0, sizeof(before_), &before_), 0);
+  cpu_set_t cpus;
+  CPU_ZERO(&cpus);
+  CPU_SET(static_cast<size_t>(cpu), &cpus);
+  EXPECT_EQ(::sched_setaffinity(0, sizeof(cpus), &cpus), 0);
+}
+OnCpu::~OnCpu() { ::sched_setaffinity(0, sizeof(before_), &before_); }
+
 namespace {
 
 // A chain of direct calls with a frame each.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <linux/perf_event.h>
+#include <sched.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -86,6 +87,18 @@ class KernelEvent {
   size_t ring_bytes_ = 0;
   char* aux_ = nullptr;
   size_t aux_bytes_ = 0;
+};
+
+// Keeps this thread, and processes that it begins, on one CPU.
+class OnCpu {
+ public:
+  explicit OnCpu(int cpu);
+  ~OnCpu();
+  OnCpu(const OnCpu&) = delete;
+  OnCpu& operator=(const OnCpu&) = delete;
+
+ private:
+  cpu_set_t before_;
 };
 
 // Calls functions that keep frame pointers, until `done` says so or `seconds_max` have passed; whether it said so.

@@ -83,7 +83,7 @@ static const char *fault_of(const u8 *bytes, size_t size)
 			if (!op->bytes || time.bytes > 8 || time.bytes > op->bytes ||
 			    time.offset > op->bytes - time.bytes)
 				return "a time outside its piece";
-			time.bytes = 0;
+			time = (struct softpmu_time){};
 		}
 		at = next_op(bytes, at);
 	}
