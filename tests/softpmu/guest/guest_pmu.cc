@@ -2,12 +2,9 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
-#include <sys/ioctl.h>
-#include <sys/mman.h>
-#include <sys/syscall.h>
+#include <linux/perf_event.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
@@ -17,10 +14,12 @@
 #include <sstream>
 #include <utility>
 
+#include "hw/internal/attr_bits.h"
+#include "model/event_source.h"
+
 namespace ptarmigan {
 namespace {
 
-constexpr size_t kPage = 4096;
 constexpr const char* kDirectory = "/sys/kernel/debug/softpmu/";
 
 std::string ReadSmallFile(const std::string& path) {
@@ -28,7 +27,20 @@ std::string ReadSmallFile(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-int Errno(long result) { return result < 0 ? errno : 0; }
+std::string Text(Bytes bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+struct RecordCopies : RawRecordSink {
+  void OnRecord(const RawRecord& record) override {
+    perf_event_header header = {};
+    std::memcpy(&header, record.bytes.data(), sizeof(header));
+    records.push_back({header.type, header.misc, Text(record.bytes.subspan(sizeof(header)))});
+  }
+  void OnRoundEnd() override {}
+
+  std::vector<KernelRecord> records;
+};
 
 }  // namespace
 
@@ -50,7 +62,7 @@ int LoadScript(std::string_view file, std::string_view script) {
     }
     script.remove_prefix(static_cast<size_t>(written));
   }
-  return Errno(::close(fd));
+  return ::close(fd) < 0 ? errno : 0;
 }
 
 std::string PmuStatusLine(std::string_view name) {
@@ -66,14 +78,13 @@ uint64_t PmuCount(std::string_view name) {
   return line.empty() ? UINT64_MAX : std::strtoull(line.c_str(), nullptr, 10);
 }
 
-perf_event_attr UserAttr(uint32_t type) {
-  perf_event_attr attr = {};
+EventAttr UserAttr(uint32_t type) {
+  EventAttr attr;
   attr.type = type;
-  attr.size = sizeof(attr);
-  attr.disabled = 1;
-  attr.exclude_kernel = 1;
-  attr.exclude_hv = 1;
-  attr.sample_id_all = 0;
+  for (const auto bit :
+       {internal::kBitDisabled, internal::kBitExcludeKernel, internal::kBitExcludeHypervisor}) {
+    internal::SetBit(&attr, bit);
+  }
   return attr;
 }
 
@@ -83,98 +94,67 @@ uint64_t KernelRecord::Word(size_t offset) const {
   return word;
 }
 
-std::unique_ptr<KernelEvent> KernelEvent::Open(const perf_event_attr& attr, const EventPlace& place,
-                                               int* refusal) {
-  perf_event_attr copy = attr;
-  const long fd = ::syscall(SYS_perf_event_open, &copy, place.pid, place.cpu, place.group,
-                            PERF_FLAG_FD_CLOEXEC);
-  *refusal = Errno(fd);
+std::unique_ptr<GuestEvent> GuestEvent::Open(const EventAttr& attr, const PerfOpenTarget& target,
+                                             int* refusal) {
+  const int fd = HostKernel().Open(attr, target, {});
+  *refusal = fd < 0 ? -fd : 0;
   if (fd < 0) return nullptr;
-  return std::unique_ptr<KernelEvent>(new KernelEvent(Fd(static_cast<int>(fd))));
+  return std::unique_ptr<GuestEvent>(new GuestEvent(Fd(fd)));
 }
 
-std::unique_ptr<KernelEvent> KernelEvent::Open(const perf_event_attr& attr,
-                                               const EventPlace& place) {
+std::unique_ptr<GuestEvent> GuestEvent::Open(const EventAttr& attr, const PerfOpenTarget& target) {
   int refusal = 0;
-  auto event = Open(attr, place, &refusal);
+  auto event = Open(attr, target, &refusal);
   EXPECT_TRUE(event != nullptr) << "errno " << refusal;
   return event;
 }
 
-KernelEvent::~KernelEvent() {
-  if (aux_ != nullptr) ::munmap(aux_, aux_bytes_);
-  if (page_ != nullptr) ::munmap(page_, kPage + ring_bytes_);
-}
-
-int KernelEvent::MapRing(size_t ring_bytes) {
-  void* page =
-      ::mmap(nullptr, kPage + ring_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd_.get(), 0);
-  if (page == MAP_FAILED) return errno;
-  page_ = static_cast<perf_event_mmap_page*>(page);
-  ring_bytes_ = ring_bytes;
+int GuestEvent::MapRing(uint64_t ring_bytes) {
+  auto ring = internal::PerfRing::Map(HostKernel(), fd_.get(), ring_bytes);
+  if (!ring) return ring.error().errno_value;
+  ring_.emplace(*std::move(ring));
   return 0;
 }
 
-int KernelEvent::MapAux(size_t aux_bytes, bool snapshot) {
-  page_->aux_offset = kPage + ring_bytes_;
-  page_->aux_size = aux_bytes;
-  void* aux = ::mmap(nullptr, aux_bytes, snapshot ? PROT_READ : PROT_READ | PROT_WRITE, MAP_SHARED,
-                     fd_.get(), static_cast<off_t>(kPage + ring_bytes_));
-  if (aux == MAP_FAILED) return errno;
-  aux_ = static_cast<char*>(aux);
-  aux_bytes_ = aux_bytes;
-  return 0;
+int GuestEvent::MapAux(uint64_t aux_bytes, bool is_snapshot) {
+  const Status mapped = ring_->MapAux(fd_.get(), aux_bytes, is_snapshot);
+  return mapped ? 0 : mapped.error().errno_value;
 }
 
-int KernelEvent::Enable() { return Errno(::ioctl(fd_.get(), PERF_EVENT_IOC_ENABLE, 0)); }
-int KernelEvent::Disable() { return Errno(::ioctl(fd_.get(), PERF_EVENT_IOC_DISABLE, 0)); }
-int KernelEvent::SetPeriod(uint64_t period) {
-  return Errno(::ioctl(fd_.get(), PERF_EVENT_IOC_PERIOD, &period));
+int GuestEvent::Enable() { return -HostKernel().Ioctl(fd_.get(), PERF_EVENT_IOC_ENABLE, 0); }
+int GuestEvent::Disable() { return -HostKernel().Ioctl(fd_.get(), PERF_EVENT_IOC_DISABLE, 0); }
+int GuestEvent::SetPeriod(uint64_t period) {
+  return -HostKernel().IoctlPointer(fd_.get(), PERF_EVENT_IOC_PERIOD, &period);
 }
-int KernelEvent::SetFilter(const std::string& text) {
-  return Errno(::ioctl(fd_.get(), PERF_EVENT_IOC_SET_FILTER, text.c_str()));
-}
-
-std::vector<KernelRecord> KernelEvent::Records() {
-  std::vector<KernelRecord> records;
-  const char* data = reinterpret_cast<const char*>(page_) + kPage;
-  const uint64_t head = __atomic_load_n(&page_->data_head, __ATOMIC_ACQUIRE);
-  uint64_t tail = page_->data_tail;
-  const auto copy = [&](uint64_t from, void* to, size_t size) {
-    for (size_t i = 0; i < size; ++i) static_cast<char*>(to)[i] = data[(from + i) % ring_bytes_];
-  };
-  while (tail + sizeof(perf_event_header) <= head) {
-    perf_event_header header;
-    copy(tail, &header, sizeof(header));
-    KernelRecord record = {header.type, header.misc, {}};
-    record.body.resize(std::max<size_t>(header.size, sizeof(header)) - sizeof(header));
-    copy(tail + sizeof(header), record.body.data(), record.body.size());
-    tail += sizeof(header) + record.body.size();
-    records.push_back(std::move(record));
-  }
-  __atomic_store_n(&page_->data_tail, tail, __ATOMIC_RELEASE);
-  return records;
+int GuestEvent::SetFilter(std::string text) {
+  return -HostKernel().IoctlPointer(fd_.get(), PERF_EVENT_IOC_SET_FILTER, text.data());
 }
 
-std::vector<AuxRecord> KernelEvent::TakeAux(std::string* bytes) {
+std::vector<KernelRecord> GuestEvent::Records() {
+  RecordCopies copies;
+  ring_->reader().Read(copies, 0);
+  return std::move(copies.records);
+}
+
+std::vector<AuxRecord> GuestEvent::TakeAux(std::string* bytes) {
   std::vector<AuxRecord> taken;
   for (const KernelRecord& record : Records()) {
     if (record.type != PERF_RECORD_AUX) continue;
-    const AuxRecord aux = {record.Word(0), record.Word(8), record.Word(16)};
-    taken.push_back(aux);
-    if (bytes == nullptr) continue;
-    const size_t place = aux.offset % aux_bytes_;
-    const size_t at_end = std::min<size_t>(aux.bytes, aux_bytes_ - place);
-    bytes->append(aux_ + place, at_end).append(aux_, aux.bytes - at_end);
-    __atomic_store_n(&page_->aux_tail, aux.offset + aux.bytes, __ATOMIC_RELEASE);
+    taken.push_back({record.Word(0), record.Word(8), record.Word(16)});
   }
+  if (bytes == nullptr) return taken;
+  ring_->aux()->Drain(
+      [&](uint64_t, Bytes part, Bytes rest) { *bytes += Text(part) += Text(rest); });
+  EXPECT_EQ(ring_->aux()->counts().overruns, 0U);
   return taken;
 }
 
-uint64_t KernelEvent::aux_head() const {
-  return __atomic_load_n(&page_->aux_head, __ATOMIC_ACQUIRE);
+std::string GuestEvent::Snapshot() {
+  std::string bytes;
+  ring_->aux()->Snapshot(
+      [&](uint64_t, Bytes part, Bytes rest) { bytes = Text(part) += Text(rest); });
+  return bytes;
 }
-std::string KernelEvent::aux_content() const { return {aux_, aux_bytes_}; }
 
 OnCpu::OnCpu(int cpu) {
   EXPECT_EQ(::sched_getaffinity(0, sizeof(before_), &before_), 0);

@@ -1,18 +1,22 @@
-// The software PMU as tests see it: scripts to play, what it counted, and events on it straight from the kernel.
+// The software PMU as tests see it: scripts to play, what it counted, and events on it by the classes of hw.
 #pragma once
 
-#include <linux/perf_event.h>
 #include <sched.h>
 
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/file.h"
+#include "hw/internal/perf_ring.h"
+#include "hw/perf_kernel.h"
+#include "model/event_attr.h"
 
 namespace ptarmigan {
 
@@ -26,8 +30,8 @@ uint64_t PmuCount(std::string_view name);
 // A line of it without its name.
 std::string PmuStatusLine(std::string_view name);
 
-// An attribute with what all tests want: this thread's user mode, disabled, ids and times in every record.
-perf_event_attr UserAttr(uint32_t type);
+// An attribute with what all tests want: this thread's user mode, disabled.
+EventAttr UserAttr(uint32_t type);
 
 struct KernelRecord {
   uint32_t type = 0;
@@ -44,49 +48,36 @@ struct AuxRecord {
   uint64_t flags = 0;
 };
 
-struct EventPlace {
-  int pid = 0;
-  int cpu = -1;
-  int group = -1;
-};
-
-// An open event with its rings, closed with it. Move-only.
-class KernelEvent {
+// One event with its rings, as PerfSession has many, closed with it.
+class GuestEvent {
  public:
   // `refusal` gets the errno where the result is null.
-  static std::unique_ptr<KernelEvent> Open(const perf_event_attr& attr, const EventPlace& place,
-                                           int* refusal);
+  static std::unique_ptr<GuestEvent> Open(const EventAttr& attr, const PerfOpenTarget& target,
+                                          int* refusal);
   // Or fails the test.
-  static std::unique_ptr<KernelEvent> Open(const perf_event_attr& attr,
-                                           const EventPlace& place = {});
-  ~KernelEvent();
-  KernelEvent(const KernelEvent&) = delete;
-  KernelEvent& operator=(const KernelEvent&) = delete;
+  static std::unique_ptr<GuestEvent> Open(const EventAttr& attr, const PerfOpenTarget& target = {});
 
-  // Each the errno, or 0. Sizes are powers of two of at least a page; an AUX ring can be mapped once the other is.
-  int MapRing(size_t ring_bytes);
-  int MapAux(size_t aux_bytes, bool snapshot);
+  // Each the errno, or 0. Sizes are powers of two of at least a page; an AUX area can be mapped once the ring is.
+  int MapRing(uint64_t ring_bytes);
+  int MapAux(uint64_t aux_bytes, bool is_snapshot);
   int Enable();
   int Disable();
   int SetPeriod(uint64_t period);
-  int SetFilter(const std::string& text);
+  int SetFilter(std::string text);
 
   // What came since the last call.
   std::vector<KernelRecord> Records();
-  // AUX records among those that came, with the bytes of each in `bytes` (unless it is null), which then are free again.
+  // AUX records among those that came. What the area holds is appended to `bytes`, and given back to the kernel; null:
+  // neither.
   std::vector<AuxRecord> TakeAux(std::string* bytes);
-  uint64_t aux_head() const;
-  std::string aux_content() const;
+  std::string Snapshot();
   int fd() const { return fd_.get(); }
 
  private:
-  explicit KernelEvent(Fd fd) : fd_(std::move(fd)) {}
+  explicit GuestEvent(Fd fd) : fd_(std::move(fd)) {}
 
   Fd fd_;
-  perf_event_mmap_page* page_ = nullptr;
-  size_t ring_bytes_ = 0;
-  char* aux_ = nullptr;
-  size_t aux_bytes_ = 0;
+  std::optional<internal::PerfRing> ring_;
 };
 
 // Keeps this thread, and processes that it begins, on one CPU.

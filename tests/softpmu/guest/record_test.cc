@@ -25,7 +25,7 @@ constexpr uint32_t kTurnsPlayed = 200;
 constexpr int kTurnsRun = 100'000;
 
 CommandResult Ptarmigan(const std::string& arguments) {
-  const CommandResult result = RunCommand("ptarmigan " + arguments, 30);
+  CommandResult result = RunCommand("ptarmigan " + arguments, 30);
   EXPECT_EQ(result.exit_code, 0) << arguments << ": " << result.err;
   return result;
 }
@@ -70,10 +70,9 @@ TEST_F(RecordPt, WholeTraceIsWhatTheProgramDid) {
   ASSERT_EQ(LoadScript("intel_pt", TurnsScript(turn_, kTurnsPlayed)), 0);
   const std::string recording = TestTemporaryDirectory() + "/whole.perf.data";
   // On one CPU: each has a trace of its own.
-  const CommandResult result =
-      RunCommand(StrFormat("taskset 1 ptarmigan record --source pt -o {} -- {} {}", recording,
-                           kProgram, kTurnsRun),
-                 30);
+  const OnCpu on_cpu(0);
+  const CommandResult result = RunCommand(
+      StrFormat("ptarmigan record --source pt -o {} -- {} {}", recording, kProgram, kTurnsRun), 30);
   ASSERT_EQ(result.exit_code, 0) << result.err;
   const Json flow = Report(recording, "flow");
   ASSERT_EQ(flow["threads"].size(), 1U) << flow << result.err;

@@ -1,12 +1,14 @@
 // Samples of the core PMU and of IBS: branch stacks, memory accesses, raw registers, periods and throttling, all delivered
 // by NMI as a real PMU does it.
 #include <gtest/gtest.h>
+#include <linux/perf_event.h>
 
 #include <cerrno>
 #include <fstream>
 #include <string>
 #include <vector>
 
+#include "hw/internal/attr_bits.h"
 #include "tests/softpmu/guest/guest_pmu.h"
 #include "tests/softpmu/script.h"
 #include "tests/softpmu/softpmu_abi.h"
@@ -16,8 +18,8 @@ namespace {
 
 constexpr size_t kRingBytes = size_t{256} << 10;
 
-perf_event_attr CyclesAttr(uint64_t period, uint64_t sample_type) {
-  perf_event_attr attr = UserAttr(PERF_TYPE_HARDWARE);
+EventAttr CyclesAttr(uint64_t period, uint64_t sample_type) {
+  EventAttr attr = UserAttr(PERF_TYPE_HARDWARE);
   attr.config = PERF_COUNT_HW_CPU_CYCLES;
   attr.sample_period = period;
   attr.sample_type = sample_type;
@@ -30,9 +32,9 @@ std::string_view View(const T& value) {
 }
 
 // The samples of this thread's own work, at least `count`.
-std::vector<KernelRecord> Sample(const perf_event_attr& attr, size_t count) {
+std::vector<KernelRecord> Sample(const EventAttr& attr, size_t count) {
   std::vector<KernelRecord> samples;
-  const auto event = KernelEvent::Open(attr);
+  const auto event = GuestEvent::Open(attr);
   if (event == nullptr) return samples;
   EXPECT_EQ(event->MapRing(kRingBytes), 0);
   EXPECT_EQ(event->Enable(), 0);
@@ -54,10 +56,10 @@ TEST(Nmi, DeliversEverySample) {
 }
 
 TEST(Lbr, CallStackIsTheChainOfFramePointers) {
-  perf_event_attr attr =
+  EventAttr attr =
       CyclesAttr(2'000'000, PERF_SAMPLE_IP | PERF_SAMPLE_CALLCHAIN | PERF_SAMPLE_BRANCH_STACK);
   attr.branch_sample_type = PERF_SAMPLE_BRANCH_USER | PERF_SAMPLE_BRANCH_CALL_STACK;
-  attr.exclude_callchain_kernel = 1;
+  internal::SetBit(&attr, internal::kBitExcludeCallchainKernel);
   size_t deep = 0;
   for (const KernelRecord& sample : Sample(attr, 40)) {
     // u64 ip, u64 nr, u64 ips[nr], u64 nr, entries of three words
@@ -81,7 +83,7 @@ TEST(Lbr, FlowIsTheScripts) {
   const uint32_t begin = script.here();
   script.Data(View(branches)).Data(View(branches[1])).LoopTo({.target = begin});
   ASSERT_EQ(LoadScript("lbr", script.bytes()), 0);
-  perf_event_attr attr = CyclesAttr(2'000'000, PERF_SAMPLE_IP | PERF_SAMPLE_BRANCH_STACK);
+  EventAttr attr = CyclesAttr(2'000'000, PERF_SAMPLE_IP | PERF_SAMPLE_BRANCH_STACK);
   attr.branch_sample_type = PERF_SAMPLE_BRANCH_USER | PERF_SAMPLE_BRANCH_ANY;
   const std::vector<KernelRecord> samples = Sample(attr, 10);
   for (size_t i = 0; i < samples.size(); ++i) {
@@ -95,7 +97,7 @@ TEST(Lbr, FlowIsTheScripts) {
 void SetLbrDepth(int depth) { std::ofstream("/sys/module/softpmu/parameters/lbr_depth") << depth; }
 
 TEST(Lbr, IsEmptyWhereTheMachineHidesIt) {
-  perf_event_attr attr = CyclesAttr(2'000'000, PERF_SAMPLE_IP | PERF_SAMPLE_BRANCH_STACK);
+  EventAttr attr = CyclesAttr(2'000'000, PERF_SAMPLE_IP | PERF_SAMPLE_BRANCH_STACK);
   attr.branch_sample_type = PERF_SAMPLE_BRANCH_USER | PERF_SAMPLE_BRANCH_CALL_STACK;
   SetLbrDepth(0);
   for (const KernelRecord& sample : Sample(attr, 5)) EXPECT_EQ(sample.Word(8), 0U);
@@ -109,13 +111,13 @@ TEST(Memory, SampleHasWhatTheScriptSays) {
   const uint32_t begin = script.here();
   script.Data(View(accesses[0])).Data(View(accesses[1])).LoopTo({.target = begin});
   ASSERT_EQ(LoadScript("memory", script.bytes()), 0);
-  perf_event_attr attr =
+  EventAttr attr =
       CyclesAttr(2'000'000, PERF_SAMPLE_IP | PERF_SAMPLE_ADDR | PERF_SAMPLE_WEIGHT_STRUCT |
                                 PERF_SAMPLE_DATA_SRC | PERF_SAMPLE_PHYS_ADDR);
   attr.type = PERF_TYPE_RAW;
   attr.config = 0x1cd;
   attr.config1 = 3;
-  attr.precise_ip = 2;
+  internal::SetPreciseIp(&attr, 2);
   const std::vector<KernelRecord> samples = Sample(attr, 10);
   for (size_t i = 0; i < samples.size(); ++i) {
     // u64 ip, addr, weight, data_src, phys_addr
@@ -139,7 +141,7 @@ TEST(Ibs, RawRecordIsByteExact) {
   const uint32_t begin = script.here();
   script.Data(registers).LoopTo({.target = begin});
   ASSERT_EQ(LoadScript("ibs_op", script.bytes()), 0);
-  perf_event_attr attr = UserAttr(PmuType("ibs_op"));
+  EventAttr attr = UserAttr(PmuType("ibs_op"));
   attr.sample_type = PERF_SAMPLE_IP | PERF_SAMPLE_RAW;
   attr.sample_period = 2'000'000;
   const std::vector<KernelRecord> samples = Sample(attr, 10);
@@ -150,13 +152,13 @@ TEST(Ibs, RawRecordIsByteExact) {
   }
   attr.sample_period = 100'001;  // the counter's low four bits are always zero
   int refusal = 0;
-  EXPECT_EQ(KernelEvent::Open(attr, {}, &refusal), nullptr);
+  EXPECT_EQ(GuestEvent::Open(attr, {}, &refusal), nullptr);
   EXPECT_EQ(refusal, EINVAL);
 }
 
 TEST(Period, ChangesWhileTheEventRuns) {
-  const perf_event_attr attr = CyclesAttr(1'000'000, PERF_SAMPLE_IP | PERF_SAMPLE_PERIOD);
-  const auto event = KernelEvent::Open(attr);
+  const EventAttr attr = CyclesAttr(1'000'000, PERF_SAMPLE_IP | PERF_SAMPLE_PERIOD);
+  const auto event = GuestEvent::Open(attr);
   ASSERT_NE(event, nullptr);
   ASSERT_EQ(event->MapRing(kRingBytes), 0);
   ASSERT_EQ(event->Enable(), 0);
@@ -176,10 +178,10 @@ TEST(Period, ChangesWhileTheEventRuns) {
 }
 
 TEST(Frequency, SettlesAtThePeriodThatItAsksFor) {
-  perf_event_attr attr = CyclesAttr(0, PERF_SAMPLE_IP | PERF_SAMPLE_PERIOD);
-  attr.freq = 1;
-  attr.sample_freq = 1000;
-  const auto event = KernelEvent::Open(attr);
+  EventAttr attr = CyclesAttr(0, PERF_SAMPLE_IP | PERF_SAMPLE_PERIOD);
+  internal::SetBit(&attr, internal::kBitFreq);
+  attr.sample_freq_hz = 1000;
+  const auto event = GuestEvent::Open(attr);
   ASSERT_NE(event, nullptr);
   ASSERT_EQ(event->MapRing(kRingBytes), 0);
   ASSERT_EQ(event->Enable(), 0);
@@ -200,7 +202,7 @@ TEST(Frequency, SettlesAtThePeriodThatItAsksFor) {
 
 TEST(Throttling, IsToldWhereTheLimitIsPassed) {
   std::ofstream("/proc/sys/kernel/perf_event_max_sample_rate") << 2000;
-  const auto event = KernelEvent::Open(CyclesAttr(20'000, PERF_SAMPLE_IP));
+  const auto event = GuestEvent::Open(CyclesAttr(20'000, PERF_SAMPLE_IP));
   ASSERT_NE(event, nullptr);
   ASSERT_EQ(event->MapRing(kRingBytes), 0);
   ASSERT_EQ(event->Enable(), 0);
