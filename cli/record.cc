@@ -4,6 +4,7 @@
 #include <csignal>
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include "base/file.h"
 #include "base/log.h"
@@ -249,7 +250,18 @@ Status RecordRaw(Recording& recording) {
   PerfDataWriterOptions writer_options;
   TRY_ASSIGN(const std::unique_ptr<PerfDataWriter> writer,
              PerfDataWriter::Create(output, recording.session.description(), writer_options));
-  TRY(PollUntilEnd(recording.session, *writer, recording.poll));
+  PollOptions poll = recording.poll;
+  if (!recording.options.triggers.any() && !recording.options.triggers.disk_limit.empty()) {
+    TRY_ASSIGN(const uint64_t bytes_max, ParseSize(recording.options.triggers.disk_limit));
+    poll.look = [&writer, &recording, bytes_max, told = false](RawRecordSink&) mutable {
+      if (writer->data_bytes() < bytes_max || std::exchange(told, true)) return OkStatus();
+      LogWarning(
+          StrFormat("{}: --disk-limit is reached, recording ends", recording.options.output));
+      recording.session.Stop();
+      return OkStatus();
+    };
+  }
+  TRY(PollUntilEnd(recording.session, *writer, poll));
   TRY(writer->Finish(recording.session.description()));
   PrintSummary(recording.session.statistics(), nullptr, output);
   return OkStatus();
@@ -368,8 +380,10 @@ void AddRecord(CLI::App* app, const TrailingWords& trailing, VerbFunction* chose
   verb->add_option("--max-snapshots", options->triggers.snapshots_per_hour,
                    "Triggers: at most so many snapshots in any hour")
       ->type_name("N");
-  verb->add_option("--disk-limit", options->triggers.disk_limit,
-                   "Triggers: at most so many bytes of trace in all")
+  verb->add_option(
+          "--disk-limit", options->triggers.disk_limit,
+          "At most so many bytes: of all snapshots, or of a .perf.data file, which then ends the "
+          "recording")
       ->type_name("SIZE");
   verb->add_option("--window", options->window_bytes,
                    "pt: not the whole trace, but the last bytes before each sample")
