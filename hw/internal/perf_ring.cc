@@ -2,8 +2,6 @@
 
 #include <linux/perf_event.h>
 
-#include <atomic>
-
 #include "base/file.h"
 
 namespace ptarmigan::internal {
@@ -11,6 +9,9 @@ namespace {
 
 // The kernel rewrites the clock while `lock` is odd; it does so for some instructions only.
 constexpr int kClockTriesMax = 1000;
+// perf_event_mmap_page::capabilities
+constexpr uint64_t kCapUserTimeZero = 1U << 4;
+constexpr uint64_t kCapUserTimeShort = 1U << 5;
 
 perf_event_mmap_page* PageOf(void* base) { return static_cast<perf_event_mmap_page*>(base); }
 
@@ -58,20 +59,21 @@ Status PerfRing::MapAux(int fd, uint64_t bytes, bool is_snapshot) {
 }
 
 ClockConversion PerfRing::clock() const {
-  const auto* page = static_cast<const volatile perf_event_mmap_page*>(base_);
+  // Each load is an acquire: the kernel's second change of `lock` is seen after everything that was read before.
+  const auto load = [](const auto* field) { return __atomic_load_n(field, __ATOMIC_ACQUIRE); };
+  const perf_event_mmap_page* page = PageOf(base_);
   ClockConversion clock;
   for (int i = 0; i < kClockTriesMax; ++i) {
-    const uint32_t before = page->lock;
-    std::atomic_thread_fence(std::memory_order_acquire);
-    clock.shift = page->time_shift;
-    clock.mult = page->time_mult;
-    clock.zero = page->time_zero;
-    clock.cycles = page->time_cycles;
-    clock.mask = page->time_mask;
-    clock.has_zero = page->cap_user_time_zero != 0;
-    clock.is_short = page->cap_user_time_short != 0;
-    std::atomic_thread_fence(std::memory_order_acquire);
-    if (page->lock == before && (before & 1) == 0) return clock;
+    const uint32_t before = load(&page->lock);
+    clock.shift = load(&page->time_shift);
+    clock.mult = load(&page->time_mult);
+    clock.zero = load(&page->time_zero);
+    clock.cycles = load(&page->time_cycles);
+    clock.mask = load(&page->time_mask);
+    const uint64_t capabilities = load(&page->capabilities);
+    clock.has_zero = (capabilities & kCapUserTimeZero) != 0;
+    clock.is_short = (capabilities & kCapUserTimeShort) != 0;
+    if (load(&page->lock) == before && (before & 1) == 0) return clock;
   }
   clock.has_zero = false;
   return clock;
