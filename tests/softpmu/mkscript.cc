@@ -31,6 +31,7 @@ struct Arguments {
   bool live_time = false;
   bool once = false;
   bool fill = false;
+  bool patient = false;
 };
 
 // The AUX area of each buffer of a recording.
@@ -63,7 +64,8 @@ Status Make(const Arguments& arguments) {
   if (trace.empty()) {
     return Error{ErrorCode::kInvalidInput, "there is no trace in " + arguments.input};
   }
-  SoftPmuScript script(arguments.fill ? SOFTPMU_FILL : 0);
+  SoftPmuScript script((arguments.fill ? SOFTPMU_FILL : 0U) |
+                       (arguments.patient ? SOFTPMU_PATIENT : 0U));
   if (!arguments.task.empty()) script.Task(arguments.task);
   script.Rate(arguments.kind == "pt" ? arguments.rate : 0);
   const uint32_t begin = script.here();
@@ -102,6 +104,7 @@ int Main(int argc, char** argv) {
   app.add_flag("--live-time", arguments.live_time, "TSC packets tell when they are played");
   app.add_flag("--once", arguments.once, "not again and again");
   app.add_flag("--fill", arguments.fill, "a full buffer may end inside a piece");
+  app.add_flag("--patient", arguments.patient, "waits for the reader where a buffer is full");
   CLI11_PARSE(app, argc, argv);
   const Status made = Make(arguments);
   if (made.has_value()) return 0;

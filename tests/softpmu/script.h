@@ -14,7 +14,7 @@ namespace ptarmigan {
 
 class SoftPmuScript {
  public:
-  // `flags`: SOFTPMU_FILL or 0.
+  // `flags`: SOFTPMU_FILL, SOFTPMU_PATIENT.
   explicit SoftPmuScript(uint32_t flags = 0);
 
   SoftPmuScript& Data(std::string_view piece);

@@ -24,12 +24,14 @@
 /* NOLINTBEGIN(readability-identifier-naming): names of C. */
 struct softpmu_header {
   __u8 magic[8];
-  __u32 flags; /* SOFTPMU_FILL */
+  __u32 flags; /* SOFTPMU_FILL, SOFTPMU_PATIENT */
   __u32 reserved;
 };
 
 /* A buffer that ends inside a piece is filled to its last byte, as a processor does; else the piece is left out. */
 #define SOFTPMU_FILL 1
+/* What does not fit waits for the reader, so that nothing is lost however slow the machine is. No hardware does that. */
+#define SOFTPMU_PATIENT 2
 
 struct softpmu_op {
   __u16 code;

@@ -7,12 +7,12 @@
 #include <cerrno>
 #include <cstdio>
 #include <fstream>
-#include <random>
 #include <string>
 #include <string_view>
 
 #include "hw/internal/attr_bits.h"
 #include "tests/softpmu/guest/guest_pmu.h"
+#include "tests/softpmu/guest/noise.h"
 #include "tests/softpmu/script.h"
 #include "tests/softpmu/softpmu_abi.h"
 
@@ -22,39 +22,6 @@ namespace {
 constexpr uint64_t kRate = 4'000'000;  // bytes a second
 constexpr size_t kAuxBytes = size_t{128} << 10;
 constexpr size_t kWatermark = size_t{16} << 10;
-
-// Bytes that repeat nowhere, in pieces of odd sizes.
-std::string Noise(size_t size, uint64_t seed) {
-  std::mt19937_64 random(seed);
-  std::string bytes(size, '\0');
-  for (char& byte : bytes) byte = static_cast<char>(random());
-  return bytes;
-}
-
-// Plays `bytes` again and again.
-SoftPmuScript EndlessScript(std::string_view bytes, uint32_t flags = 0) {
-  SoftPmuScript script(flags);
-  script.Rate(kRate);
-  const uint32_t begin = script.here();
-  std::mt19937_64 random(bytes.size());
-  for (size_t at = 0; at < bytes.size();) {
-    const size_t size = std::min(bytes.size() - at, 1 + random() % 300);
-    script.Sync().Data(bytes.substr(at, size));
-    at += size;
-  }
-  script.LoopTo({.target = begin});
-  return script;
-}
-
-// Whether `bytes` are `period` again and again from its beginning on; the first place where they are not.
-testing::AssertionResult Repeats(std::string_view bytes, std::string_view period) {
-  for (size_t i = 0; i < bytes.size(); ++i) {
-    if (bytes[i] != period[i % period.size()]) {
-      return testing::AssertionFailure() << "differs at byte " << i << " of " << bytes.size();
-    }
-  }
-  return testing::AssertionSuccess();
-}
 
 EventAttr PtAttr() {
   EventAttr attr = UserAttr(PmuType("intel_pt"));
@@ -73,7 +40,9 @@ std::unique_ptr<GuestEvent> OpenPt(const PerfOpenTarget& target = {}, bool snaps
 
 TEST(AuxFull, IsByteExactAroundTheBufferManyTimes) {
   const std::string trace = Noise(50'021, 1);
-  ASSERT_EQ(LoadScript("intel_pt", EndlessScript(trace).bytes()), 0);
+  ASSERT_EQ(LoadScript("intel_pt",
+                       EndlessScript(trace, {.rate = kRate, .flags = SOFTPMU_PATIENT}).bytes()),
+            0);
   const auto event = OpenPt();
   ASSERT_NE(event, nullptr);
   ASSERT_EQ(event->Enable(), 0);
@@ -82,7 +51,7 @@ TEST(AuxFull, IsByteExactAroundTheBufferManyTimes) {
   const auto take = [&] {
     for (const AuxRecord& record : event->TakeAux(&bytes)) records.push_back(record);
   };
-  EXPECT_TRUE(Work([&] { return take(), bytes.size() > 8 * kAuxBytes; }));
+  EXPECT_TRUE(Work([&] { return take(), bytes.size() > 5 * kAuxBytes; }));
   ASSERT_EQ(event->Disable(), 0);
   take();
   EXPECT_TRUE(Repeats(bytes, trace));
@@ -96,7 +65,7 @@ TEST(AuxFull, IsByteExactAroundTheBufferManyTimes) {
 }
 
 TEST(AuxFull, WakesItsReaderAtTheWatermark) {
-  ASSERT_EQ(LoadScript("intel_pt", EndlessScript(Noise(50'021, 1)).bytes()), 0);
+  ASSERT_EQ(LoadScript("intel_pt", EndlessScript(Noise(50'021, 1), {.rate = kRate}).bytes()), 0);
   const auto event = OpenPt();
   ASSERT_NE(event, nullptr);
   ASSERT_EQ(event->Enable(), 0);
@@ -117,7 +86,9 @@ bool StopsTruncated(GuestEvent& event) {
 
 TEST(AuxFull, StopsTruncatedWithOneByteUnusedWhenNobodyReads) {
   const std::string trace = Noise(50'021, 2);
-  ASSERT_EQ(LoadScript("intel_pt", EndlessScript(trace, SOFTPMU_FILL).bytes()), 0);
+  ASSERT_EQ(
+      LoadScript("intel_pt", EndlessScript(trace, {.rate = kRate, .flags = SOFTPMU_FILL}).bytes()),
+      0);
   const auto event = OpenPt();
   ASSERT_NE(event, nullptr);
   ASSERT_EQ(event->Enable(), 0);
@@ -130,7 +101,7 @@ TEST(AuxFull, StopsTruncatedWithOneByteUnusedWhenNobodyReads) {
 
 TEST(AuxFull, EndsBeforeThePieceThatDoesNotFit) {
   const std::string trace = Noise(50'021, 2);
-  const SoftPmuScript script = EndlessScript(trace);
+  const SoftPmuScript script = EndlessScript(trace, {.rate = kRate});
   ASSERT_EQ(LoadScript("intel_pt", script.bytes()), 0);
   size_t whole_pieces = 0;
   const auto pieces = PiecesOf(script.bytes());
@@ -222,7 +193,7 @@ TEST(AuxSample, IsByteExact) {
   constexpr uint32_t kSampleBytes = 2048;
   const std::string trace = Noise(50'021, 5);
   const std::string twice = trace + trace;
-  ASSERT_EQ(LoadScript("intel_pt", EndlessScript(trace).bytes()), 0);
+  ASSERT_EQ(LoadScript("intel_pt", EndlessScript(trace, {.rate = kRate}).bytes()), 0);
   const auto event = OpenPt({}, true);
   ASSERT_NE(event, nullptr);
   EventAttr attr = UserAttr(PERF_TYPE_HARDWARE);
@@ -327,7 +298,7 @@ TEST(Spe, WritesARecordEachPeriodAndTakesANewPeriodWhileItRuns) {
   constexpr size_t kRecordBytes = 64;
   constexpr uint64_t kPeriod = 102'400;  // nanoseconds here
   const std::string trace = Noise(kRecordBytes * 997, 6);
-  SoftPmuScript script;
+  SoftPmuScript script(SOFTPMU_PATIENT);
   const uint32_t begin = script.here();
   ASSERT_TRUE(AppendRecords(trace, kRecordBytes, &script).has_value());
   script.LoopTo({.target = begin});

@@ -93,7 +93,7 @@ class OnCpu {
 };
 
 // Calls functions that keep frame pointers, until `done` says so or `seconds_max` have passed; whether it said so.
-bool Work(const std::function<bool()>& done, int seconds_max = 5);
+bool Work(const std::function<bool()>& done, int seconds_max = 10);
 uint64_t ThreadTimeNs();
 // Until so much time of this thread has passed.
 void WorkFor(uint64_t work_ns);

@@ -11,6 +11,7 @@
 #include "tests/softpmu/guest/guest_pmu.h"
 #include "tests/softpmu/program_trace.h"
 #include "tests/softpmu/script.h"
+#include "tests/softpmu/softpmu_abi.h"
 #include "tests/support/test_data.h"
 
 namespace ptarmigan {
@@ -37,7 +38,7 @@ Json Report(const std::string& recording, const std::string& view) {
 
 // Played while turns runs user code, `times` turns, then nothing more.
 std::string TurnsScript(const CallTrace& turn, uint32_t times) {
-  SoftPmuScript script;
+  SoftPmuScript script(SOFTPMU_PATIENT);
   script.Task("turns").Rate(kRate);
   const uint32_t begin = script.here();
   EXPECT_EQ(AppendPt(turn.packets, {.live_time = true}, &script), 0U);

@@ -106,27 +106,23 @@ static void append_time(struct aux_unit *unit, const struct softpmu_time *time)
 	}
 }
 
-/* False if there is no space for the piece. */
-static bool append_piece(struct aux_unit *unit, struct softpmu_player *player, const struct softpmu_step *piece)
+/* For the next piece, as far as is known: the reader may have given more back since the record began. */
+static size_t space_of(const struct aux_unit *unit)
 {
-	size_t space = unit->buffer->snapshot ? unit->buffer->bytes : unit->handle.size - unit->written;
-	const struct softpmu_header *header = (const void *)player->script->bytes;
-	size_t written = unit->written;
+	return unit->buffer->snapshot ? unit->buffer->bytes : unit->handle.size - unit->written;
+}
 
-	if (piece->bytes > space) {
-		if (header->flags & SOFTPMU_FILL)
-			append(unit, piece->payload, space);
-		return false;
-	}
+static void append_piece(struct aux_unit *unit, const struct softpmu_player *player, const struct softpmu_step *piece)
+{
+	size_t begin = unit->written, end;
+
 	append(unit, piece->payload, piece->bytes);
-	if (player->time.bytes) {
-		size_t end = unit->written;
-
-		unit->written = written;
-		append_time(unit, &player->time);
-		unit->written = end;
-	}
-	return true;
+	if (!player->time.bytes)
+		return;
+	end = unit->written;
+	unit->written = begin;
+	append_time(unit, &player->time);
+	unit->written = end;
 }
 
 static bool may_play(const struct softpmu_player *player, const struct pt_regs *regs)
@@ -148,8 +144,24 @@ static u64 cost_ns(const struct perf_event *event, const struct softpmu_player *
 	return event->hw.sample_period;
 }
 
-/* Writes what the time until now is good for. False if the buffer is full. */
-static bool play(struct aux_unit *unit, const struct pt_regs *regs)
+static bool has_flag(const struct softpmu_player *player, u32 flag)
+{
+	return ((const struct softpmu_header *)player->script->bytes)->flags & flag;
+}
+
+/* A script that waits never fills the buffer: without any space a record could not begin. */
+static bool fits(const struct aux_unit *unit, const struct softpmu_player *player, u32 bytes)
+{
+	return has_flag(player, SOFTPMU_PATIENT) ? bytes < space_of(unit) : bytes <= space_of(unit);
+}
+
+enum outcome {
+	PLAYED, /* what the time until now is good for */
+	NO_SPACE, /* before a piece that does not fit */
+	GAP, /* the script says that the buffer is full */
+};
+
+static enum outcome play(struct aux_unit *unit, const struct pt_regs *regs)
 {
 	struct aux_event *state = unit->event->pmu_private;
 	struct softpmu_player *player = &state->player;
@@ -163,20 +175,39 @@ static bool play(struct aux_unit *unit, const struct pt_regs *regs)
 
 		if (step.code == SOFTPMU_END || !may_play(player, regs)) {
 			state->credit_ns = 0;
-			return true;
+			return PLAYED;
 		}
 		if (cost > state->credit_ns)
-			return true;
+			return PLAYED;
+		if (step.code == SOFTPMU_DATA && !fits(unit, player, step.bytes))
+			return NO_SPACE;
 		state->credit_ns -= cost;
 		if (step.code == SOFTPMU_FLAGS)
 			perf_aux_output_flag(&unit->handle, *(const u64 *)step.payload);
-		if (step.code == SOFTPMU_GAP || (step.code == SOFTPMU_DATA && !append_piece(unit, player, &step))) {
-			softpmu_player_take(player, &step);
-			player->lost = true;
-			return false;
-		}
+		if (step.code == SOFTPMU_DATA)
+			append_piece(unit, player, &step);
 		softpmu_player_take(player, &step);
+		if (step.code == SOFTPMU_GAP) {
+			player->lost = true;
+			return GAP;
+		}
 	}
+}
+
+/* The piece that does not fit is lost, and what follows it until a place where a trace can begin; unless the script waits. */
+static enum outcome lose_piece(struct aux_unit *unit)
+{
+	struct aux_event *state = unit->event->pmu_private;
+	struct softpmu_step step = softpmu_player_look(&state->player);
+
+	if (has_flag(&state->player, SOFTPMU_PATIENT)) {
+		state->credit_ns = 0;
+		return PLAYED;
+	}
+	if (has_flag(&state->player, SOFTPMU_FILL))
+		append(unit, step.payload, space_of(unit));
+	state->player.lost = true;
+	return NO_SPACE;
 }
 
 /* Begins a record; false if there is no space for one. */
@@ -219,23 +250,38 @@ static void end_record(struct aux_unit *unit, bool full)
 	perf_aux_output_end(&unit->handle, size);
 }
 
+static enum hrtimer_restart stopped(struct aux_unit *unit)
+{
+	unit->event->hw.state = PERF_HES_STOPPED;
+	return HRTIMER_NORESTART;
+}
+
 static enum hrtimer_restart tick(struct hrtimer *timer)
 {
 	struct aux_unit *unit = container_of(timer, struct aux_unit, timer);
+	struct pt_regs *regs = get_irq_regs();
+	enum outcome outcome;
 
 	if (!unit->buffer)
 		return HRTIMER_NORESTART;
-	if (!play(unit, get_irq_regs())) {
-		unit->event->hw.state = PERF_HES_STOPPED;
+	outcome = play(unit, regs);
+	/* A driver is interrupted before the end of the space that it knows, and asks how much there is now. */
+	if (outcome == NO_SPACE && space_of(unit)) {
+		end_record(unit, false);
+		if (!begin_record(unit, unit->event))
+			return stopped(unit);
+		outcome = play(unit, regs);
+	}
+	if (outcome == NO_SPACE)
+		outcome = lose_piece(unit);
+	if (outcome != PLAYED) {
 		end_record(unit, true);
-		return HRTIMER_NORESTART;
+		return stopped(unit);
 	}
 	if (!unit->buffer->snapshot && position(unit) >= unit->handle.wakeup) {
 		end_record(unit, false);
-		if (!begin_record(unit, unit->event)) {
-			unit->event->hw.state = PERF_HES_STOPPED;
-			return HRTIMER_NORESTART;
-		}
+		if (!begin_record(unit, unit->event))
+			return stopped(unit);
 	}
 	hrtimer_forward_now(timer, ns_to_ktime(tick_ns()));
 	return HRTIMER_RESTART;
@@ -260,7 +306,7 @@ static void aux_start(struct perf_event *event, int flags)
 static void aux_stop(struct perf_event *event, int flags)
 {
 	struct aux_unit *unit = unit_of(event);
-	bool full;
+	enum outcome outcome;
 
 	/* Never waits: the tick sees that there is no buffer. */
 	hrtimer_try_to_cancel(&unit->timer);
@@ -268,8 +314,10 @@ static void aux_stop(struct perf_event *event, int flags)
 		return;
 	atomic64_inc(&softpmu_counts.stops);
 	event->hw.state = PERF_HES_STOPPED;
-	full = !play(unit, NULL);
-	end_record(unit, full);
+	outcome = play(unit, NULL);
+	if (outcome == NO_SPACE)
+		outcome = lose_piece(unit);
+	end_record(unit, outcome != PLAYED);
 }
 
 static int aux_add(struct perf_event *event, int flags)
