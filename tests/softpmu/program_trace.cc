@@ -43,6 +43,7 @@ class CallEncoder {
     uint64_t at = begin;
     for (const Branch& branch : branches) {
       TRY(GoTo(at, branch));
+      call_.branches.push_back({branch.from, branch.to});
       at = branch.to;
     }
     FlushTnt();

@@ -2,6 +2,7 @@
 // program was run one instruction at a time (tests/pipeline/step_recorder.h).
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -15,6 +16,13 @@ struct CallTrace {
   // PSB+, what was executed from the function's first instruction to its return, and an interrupt behind that.
   std::string packets;
   std::vector<uint64_t> addresses;  // of the instructions, in order
+  // Those that were taken, in order: the return last.
+  struct Branch {
+    uint64_t from = 0;
+    uint64_t to = 0;
+    auto operator<=>(const Branch&) const = default;
+  };
+  std::vector<Branch> branches;
 };
 
 // The first call of `function` by a program that needs no interpreter and is loaded where it was linked. kNotFound if it is

@@ -3,8 +3,11 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <fstream>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string>
+#include <vector>
 
 #include "base/str_format.h"
 #include "tests/encoders/pt_truth.h"
@@ -56,34 +59,103 @@ class RecordPt : public testing::Test {
     turn_ = *std::move(turn);
     ASSERT_GT(turn_.addresses.size(), 300U);
   }
-  uint64_t DigestOfTurns(uint32_t turns) const {
+  uint64_t DigestOfTurns(uint64_t turns) const {
     PtDigest digest;
-    for (uint32_t i = 0; i < turns; ++i) {
+    for (uint64_t i = 0; i < turns; ++i) {
       for (const uint64_t address : turn_.addresses) digest.Add(address);
     }
     return digest.value();
   }
 
+  void ExpectWholeTurns(const std::string& recording, uint64_t turns) const {
+    const Json flow = Report(recording, "flow");
+    ASSERT_EQ(flow["threads"].size(), 1U) << flow;
+    const Json& thread = flow["threads"][0];
+    EXPECT_EQ(thread["instructions"], turns * turn_.addresses.size()) << flow;
+    EXPECT_EQ(thread["ip_digest"], StrFormat("{:016x}", DigestOfTurns(turns)));
+    EXPECT_EQ(thread["bytes"]["decoded"], turns * turn_.packets.size());
+    ExpectNoFault(thread);
+  }
+  static void ExpectNoFault(const Json& thread) {
+    EXPECT_EQ(thread["segments"]["bad"], 0);
+    EXPECT_EQ(thread["segments"]["suspect"], 0);
+    EXPECT_TRUE(thread["errors"].empty()) << thread["errors"];
+  }
+  // Every edge of the recording is one of the program's.
+  void ExpectEdgesOfTurn(const std::string& recording) const {
+    const std::set<CallTrace::Branch> truth(turn_.branches.begin(), turn_.branches.end());
+    const Json edges = Report(recording, "branches")["edges"];
+    EXPECT_GT(edges.size(), truth.size() / 2);
+    for (const Json& edge : edges) {
+      const CallTrace::Branch branch = {Address(edge["from"]), Address(edge["to"])};
+      EXPECT_TRUE(truth.contains(branch)) << edge;
+    }
+  }
+
   CallTrace turn_;
+
+ private:
+  static uint64_t Address(const Json& place) {
+    return std::stoull(place["address"].get<std::string>(), nullptr, 0);
+  }
 };
+
+// On one CPU: each has a trace of its own.
+void Record(const std::string& options, const std::string& recording) {
+  const OnCpu on_cpu(0);
+  Ptarmigan(StrFormat("record {} -o {} -- {} {}", options, recording, kProgram, kTurnsRun));
+}
 
 TEST_F(RecordPt, WholeTraceIsWhatTheProgramDid) {
   ASSERT_EQ(LoadScript("intel_pt", TurnsScript(turn_, kTurnsPlayed)), 0);
-  const std::string recording = TestTemporaryDirectory() + "/whole.perf.data";
-  // On one CPU: each has a trace of its own.
-  const OnCpu on_cpu(0);
-  const CommandResult result = RunCommand(
-      StrFormat("ptarmigan record --source pt -o {} -- {} {}", recording, kProgram, kTurnsRun), 30);
-  ASSERT_EQ(result.exit_code, 0) << result.err;
+  // perf reads it on the host, and compares with how often which addresses ran.
+  const std::string recording = "/results/turns.perf.data";
+  Record("--source pt", recording);
+  ExpectWholeTurns(recording, kTurnsPlayed);
+  ExpectEdgesOfTurn(recording);
+  std::ofstream truth("/results/turns.truth");
+  truth << kTurnsPlayed << "\n";
+  for (const uint64_t address : turn_.addresses) truth << StrFormat("{:x}\n", address);
+}
+
+TEST_F(RecordPt, SnapshotIsTheLastTurns) {
+  // Where the newest bytes begin inside a turn, that turn is left out.
+  constexpr uint64_t kAuxBytes = 16384;
+  ASSERT_EQ(LoadScript("intel_pt", TurnsScript(turn_, kTurnsPlayed)), 0);
+  const std::string recording = TestTemporaryDirectory() + "/snapshot.perf.data";
+  Record("--source pt --snapshot --aux 16k", recording);
+  ExpectWholeTurns(recording, kAuxBytes / turn_.packets.size());
+}
+
+TEST_F(RecordPt, WindowsHoldWhatRanBeforeTheirSamples) {
+  ASSERT_EQ(LoadScript("intel_pt", TurnsScript(turn_, 20 * kTurnsPlayed)), 0);
+  const std::string recording = TestTemporaryDirectory() + "/windows.perf.data";
+  Record("--source pt --window 2k -c 5000000", recording);
   const Json flow = Report(recording, "flow");
-  ASSERT_EQ(flow["threads"].size(), 1U) << flow << result.err;
-  const Json& thread = flow["threads"][0];
-  EXPECT_EQ(thread["instructions"], kTurnsPlayed * turn_.addresses.size()) << flow;
-  EXPECT_EQ(thread["ip_digest"], StrFormat("{:016x}", DigestOfTurns(kTurnsPlayed)));
-  EXPECT_EQ(thread["segments"]["bad"], 0);
-  EXPECT_EQ(thread["segments"]["suspect"], 0);
-  EXPECT_TRUE(thread["errors"].empty()) << thread["errors"];
-  EXPECT_EQ(thread["bytes"]["decoded"], kTurnsPlayed * turn_.packets.size());
+  ASSERT_EQ(flow["threads"].size(), 1U) << flow;
+  EXPECT_GT(flow["threads"][0]["instructions"], 10 * turn_.addresses.size()) << flow;
+  ExpectNoFault(flow["threads"][0]);
+  ExpectEdgesOfTurn(recording);
+}
+
+TEST_F(RecordPt, BranchRecordsAreTheProgramsBranches) {
+  constexpr size_t kDepth = 32;
+  SoftPmuScript script;
+  const uint32_t begin = script.here();
+  for (size_t end = kDepth; end <= turn_.branches.size(); end += 7) {
+    std::vector<softpmu_branch> stack;
+    for (size_t i = 0; i < kDepth; ++i) {
+      const CallTrace::Branch& branch = turn_.branches[end - 1 - i];
+      stack.push_back({branch.from, branch.to, 2});  // predicted
+    }
+    script.Data({reinterpret_cast<const char*>(stack.data()), kDepth * sizeof(softpmu_branch)});
+  }
+  script.LoopTo({.target = begin});
+  ASSERT_EQ(LoadScript("lbr", script.bytes()), 0);
+  const std::string recording = TestTemporaryDirectory() + "/lbr.perf.data";
+  Record("--source lbr -c 1000000", recording);
+  ExpectEdgesOfTurn(recording);
+  EXPECT_EQ(LoadScript("lbr", SoftPmuScript().bytes()), 0);
 }
 
 }  // namespace
