@@ -31,6 +31,9 @@ struct FlowStatistics {
   uint64_t instructions = 0;
   uint64_t overflows = 0;
   uint64_t unknown_packets = 0;
+  uint64_t segments_by_libipt = 0;  // Intel PT: that our own walker left to libipt
+  // PtWalkerKind::kBoth: where they said different things first, and what; empty: nowhere.
+  std::string first_difference;
   uint64_t errors = 0;
   bool unknown_cpu = false;  // Intel PT: no errata are applied
   struct MissingObject {

@@ -8,6 +8,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/str_format.h"
 #include "decode/internal/flow_merger.h"
 #include "decode/internal/pt_index.h"
 #include "decode/internal/pt_walker.h"
@@ -198,6 +199,11 @@ void Decoder::Deliver(size_t worker, const PtSegmentTask& task, PtWalkResult* re
   ++statistics_.segments;
   statistics_.overflows += result->counts.overflows;
   statistics_.unknown_packets += result->counts.unknown_packets;
+  statistics_.segments_by_libipt += result->counts.by_libipt ? 1 : 0;
+  if (statistics_.first_difference.empty() && !result->difference.empty()) {
+    statistics_.first_difference =
+        StrFormat("the segment at offset {:#x}: {}", task.offset, result->difference);
+  }
   bool continues = ended_well_;
   bool failed = false;
   if (!continues) returns_.Forget();
@@ -271,8 +277,7 @@ std::string_view PtUnsupportedSentence() {
 #ifdef PTARMIGAN_WITH_LIBIPT
 Result<std::unique_ptr<PtDecoder>> PtDecoder::Create(const PtConfig& config,
                                                      const PtOptions& options) {
-  TRY_ASSIGN(std::unique_ptr<PtWalkerFactory> factory,
-             internal::MakeLibiptWalkers(config, options));
+  std::unique_ptr<PtWalkerFactory> factory = internal::MakePtWalkers(config, options);
   std::vector<std::unique_ptr<PtWalker>> walkers;
   for (size_t i = 0; i < std::max<size_t>(options.threads, 1); ++i) {
     TRY_ASSIGN(std::unique_ptr<PtWalker> walker, factory->Make());

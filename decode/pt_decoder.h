@@ -5,7 +5,7 @@
 //   sink          0        1        2               PSB+ names; results come in order and are equal for any number of
 //                                                   threads
 //
-// The decoder behind it is libipt's block decoder; another may take its place (PtOptions::walker). Bad bytes are no
+// Two decoders stand behind it: libipt's block decoder, and a faster one of our own (PtOptions::walker). Bad bytes are no
 // error: they are counted in FlowBytes, and what follows the next PSB is decoded again. It never hangs: every segment has
 // a budget. Built without libipt it answers kUnsupported.
 //
@@ -43,13 +43,19 @@ struct PtStream {
   uint64_t report_from = 0;
 };
 
+// How segments are walked; results are the same.
 enum class PtWalkerKind : uint8_t {
   kLibipt,
+  // By a walker of our own. It leaves segments to libipt in which it meets transactions, PTWRITE packets, changes of address
+  // space, power events, event trace, TraceStop, overflows on processors whose errata make them odd, 16-bit code, code that is
+  // missing, and whatever does not fit.
+  kFast,
+  kBoth,  // one after the other; where they say different things is told (FlowStatistics::first_difference)
 };
 
 struct PtOptions {
   size_t threads = 1;
-  PtWalkerKind walker = PtWalkerKind::kLibipt;
+  PtWalkerKind walker = PtWalkerKind::kFast;
   bool want_path = false;   // FlowSegment::path
   bool want_calls = false;  // FlowSegment::calls
   bool want_contexts = true;

@@ -310,7 +310,7 @@ void FlowRecorder::AddBlock(const Block& block) {
   } else {
     InstructionBuffer buffer;
     const Bytes code = CodeAt(block.last, &buffer);
-    const Instruction last = (block.is_64_bit ? decoder_64_ : decoder_32_).Decode(code);
+    const Instruction last = Decode(code, block.is_64_bit);
     told.block.ending = IsSystemCall(code) ? BranchKind::kSystemCall : KindOf(last.kind);
     told.block.last_size_bytes = static_cast<uint8_t>(last.size_bytes);
   }
@@ -356,7 +356,7 @@ Bytes FlowRecorder::CodeAt(uint64_t address, InstructionBuffer* buffer) const {
 
 Instruction FlowRecorder::InstructionAt(uint64_t address, bool is_64_bit) const {
   InstructionBuffer buffer;
-  return (is_64_bit ? decoder_64_ : decoder_32_).Decode(CodeAt(address, &buffer));
+  return Decode(CodeAt(address, &buffer), is_64_bit);
 }
 
 bool FlowRecorder::InstructionsBefore(const Block& block, uint64_t address, uint32_t* count,
@@ -373,6 +373,11 @@ bool FlowRecorder::InstructionsBefore(const Block& block, uint64_t address, uint
     ++*count;
   }
   return true;
+}
+
+void FlowRecorder::Abandon() {
+  for (const uint32_t id : touched_) edges_[id].count = 0;
+  touched_.clear();
 }
 
 void FlowRecorder::Finish(RecordedGraph* graph) {

@@ -87,6 +87,22 @@ class FlowRecorder {
     }
     TakeEdge(id, block.start, block.instructions);
   }
+  // The same in two steps, for who remembers edges: the edge from what ran last to `block`, which may be remembered for as
+  // long as follows_flow() and the code stay the same; and that it was taken.
+  uint32_t FindEdge(const Block& block);
+  [[gnu::always_inline]] void TakeEdge(uint32_t id, uint64_t start, uint32_t instructions) {
+    HotEdge& edge = edges_[id];
+    if (edge.count++ == 0) [[unlikely]]
+      touched_.push_back(id);
+    if (edge.step != FlowStep::kStay && options_.want_contexts) Step(id, edge, start);
+    block_ = edge.to;
+    instructions_ += instructions;
+    if (options_.want_path) segment_->path.push_back(id);
+  }
+  // What comes next is reached from the block that ran last.
+  bool follows_flow() const { return block_ != 0; }
+  // Of the code that is looked at.
+  uint32_t space() const { return space_; }
   // The last branch led to `address`, where nothing could run: what comes next is an event.
   void OnArrival(uint64_t address);
   // The trace's clock, as of all instructions so far; and the core's cycles, counted from the same moment for all segments
@@ -117,6 +133,12 @@ class FlowRecorder {
                           uint64_t* last) const;
   // In the code that is looked at; without a size if there is none.
   Instruction InstructionAt(uint64_t address, bool is_64_bit) const;
+  Bytes CodeAt(uint64_t address, InstructionBuffer* buffer) const;
+  Instruction Decode(Bytes code, bool is_64_bit) const {
+    return (is_64_bit ? decoder_64_ : decoder_32_).Decode(code);
+  }
+  // The segment is begun anew: nothing of it has run.
+  void Abandon();
   // Fills in what is known now. What was created since the last call is appended to `graph`.
   void Finish(RecordedGraph* graph);
 
@@ -167,23 +189,12 @@ class FlowRecorder {
     return static_cast<uint32_t>(block.last - block.start) ^ static_cast<uint32_t>(!block.is_64_bit)
                                                                  << 31;
   }
-  [[gnu::always_inline]] void TakeEdge(uint32_t id, uint64_t start, uint32_t instructions) {
-    HotEdge& edge = edges_[id];
-    if (edge.count++ == 0) [[unlikely]]
-      touched_.push_back(id);
-    if (edge.step != FlowStep::kStay && options_.want_contexts) Step(id, edge, start);
-    block_ = edge.to;
-    instructions_ += instructions;
-    if (options_.want_path) segment_->path.push_back(id);
-  }
   void Step(uint32_t id, const HotEdge& edge, uint64_t start);
   void LeaveBlock(Arrival arrival);
-  uint32_t FindEdge(const Block& block);
   void AddEdge(uint32_t from, uint32_t to, const Block& block, Arrival arrival);
   void DescribeBlock(const Space& space, BlockIdentity* told, uint32_t* function_id);
   uint32_t FindBlock(const Block& block);
   void AddBlock(const Block& block);
-  Bytes CodeAt(uint64_t address, InstructionBuffer* buffer) const;
   void AddAnchor(uint64_t ticks, uint64_t cycles);
 
   Options options_;

@@ -105,6 +105,9 @@ class PtPacketScan {
   // `bytes` begin with a PSB. Stops at what is no packet.
   void Scan(Bytes bytes);
 
+  // All questions begin anew.
+  void Rewind() { next_point_ = next_mark_ = 0; }
+
   // The time at the packet at `offset`, and the cycles that CYC packets told until then: false if the time is not known.
   // Offsets must not fall.
   bool TicksAt(size_t offset, uint64_t* ticks, uint64_t* cycles) {

@@ -38,12 +38,26 @@ void PtSegmentWalk::Begin(const PtSegmentTask& task, PtWalkResult* result) {
   task_ = &task;
   result_ = result;
   result->Clear();
+  scan_.Scan(task.bytes_and_header);
+  Open();
+}
+
+void PtSegmentWalk::BeginAgain() {
+  recorder_.Abandon();
+  scan_.Rewind();
+  // (The graph stays: blocks and edges that were found are known.)
+  result_->size = 0;
+  result_->missing.clear();
+  Open();
+}
+
+void PtSegmentWalk::Open() {
+  const PtSegmentTask& task = *task_;
   end = End::kRunning;
   address = 0;
   overflows = 0;
   tracing = false;
   skips_.clear();
-  scan_.Scan(task.bytes_and_header);
   const uint64_t ticks = task.begin.has_tsc ? task.begin.tsc : 0;
   size_t index = 0;
   while (index + 1 < task.occupants.size() && task.occupants[index + 1].since_ticks <= ticks) {

@@ -27,6 +27,8 @@ class PtSegmentWalk {
   PtSegmentWalk(const PtConfig& config, const PtOptions& options);
 
   void Begin(const PtSegmentTask& task, PtWalkResult* result);
+  // The same segment once more: what was made of it counts for nothing.
+  void BeginAgain();
   // The time at the packet at `offset`, which a branch has just used. Offsets must not fall.
   void TakeTime(size_t offset) {
     uint64_t ticks = 0;
@@ -75,6 +77,7 @@ class PtSegmentWalk {
   void TakeMark(PtPacketScan::Mark::Kind kind, size_t position);
   // Takes up new code when its time comes. `enabled_now`: tracing has just begun, so that another owner may run.
   void FollowTime(uint64_t ticks, uint64_t cycles, bool enabled_now);
+  void Open();
   void UseOccupant(size_t index, uint64_t ticks);
   void SetCode(const CodeImage* image, size_t epoch);
   void StartPart(FlowStrand::Start start);

@@ -13,6 +13,7 @@ void PtWalkResult::Clear() {
   size = 0;
   graph.Clear();
   counts = {};
+  difference.clear();
   missing.clear();
   ended_well = began_tracing = ended_tracing = false;
 }

@@ -1,4 +1,4 @@
-// PtWalker: decodes one segment of an Intel PT trace. The seam behind which libipt stands, and another decoder may: a
+// PtWalker: decodes one segment of an Intel PT trace. The seam behind which libipt stands, and a decoder of our own: a
 // walker is given bytes from one PSB to the end of the next one's header, code, and who ran; it fills in FlowSegments and
 // the graph of code that it found. It is never asked for the middle of a segment, and keeps what it learnt about code
 // from one segment to the next.
@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "base/byte_cursor.h"
@@ -33,6 +34,7 @@ struct PtSegmentTask {
 struct PtWalkCounts {
   uint64_t overflows = 0;
   uint64_t unknown_packets = 0;
+  bool by_libipt = false;  // the walker left the segment to it
 };
 
 struct PtMissingCode {
@@ -47,6 +49,7 @@ struct PtWalkResult {
   size_t size = 0;
   RecordedGraph graph;
   PtWalkCounts counts;
+  std::string difference;  // between two walkers
   std::vector<PtMissingCode> missing;
   bool ended_well = false;     // the next segment goes on where this one ends
   bool began_tracing = false;  // tracing was on at the beginning
@@ -70,8 +73,7 @@ class PtWalkerFactory {
   virtual bool knows_cpu() const = 0;
 };
 
-// kUnsupported without libipt.
-Result<std::unique_ptr<PtWalkerFactory>> MakeLibiptWalkers(const PtConfig& config,
-                                                           const PtOptions& options);
+// By PtOptions::walker; only where there is libipt.
+std::unique_ptr<PtWalkerFactory> MakePtWalkers(const PtConfig& config, const PtOptions& options);
 
 }  // namespace ptarmigan::internal

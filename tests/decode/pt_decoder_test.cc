@@ -12,6 +12,7 @@
 #include "base/str_format.h"
 #include "tests/decode/flow_totals.h"
 #include "tests/decode/pt_synth.h"
+#include "tests/decode/pt_walkers.h"
 #include "tests/support/test_data.h"
 
 namespace ptarmigan {
@@ -132,9 +133,13 @@ TEST(PtDecoder, DamagedRecordingsEndWithBalancedCounts) {
     for (const auto& [tid, trace] : synth.traces()) {
       ASSERT_TRUE(decoder->Decode(synth.Stream(tid, trace), sink).has_value());
     }
+    std::vector<PtStream> streams;
+    for (const auto& [tid, trace] : synth.traces()) streams.push_back(synth.Stream(tid, trace));
     for (const PtSynthWindow& window : synth.windows()) {
       ASSERT_TRUE(decoder->Decode(synth.Stream(1, window.bytes), sink).has_value());
+      streams.push_back(synth.Stream(1, window.bytes));
     }
+    EXPECT_EQ(ComparePtWalkersInAllWays(synth.recording().config, streams).difference, "") << name;
     EXPECT_EQ(decoder->statistics().bytes.Sum(), synth.bytes()) << name;
     ++files;
   }
@@ -180,6 +185,7 @@ uint64_t InstructionsOf(Bytes trace, const CodeImage& image, const PtConfig& con
   EXPECT_TRUE(totals.path_agrees());
   EXPECT_EQ(decoder->statistics().bytes.Sum(), trace.size());
   EXPECT_EQ(decoder->statistics().suspect, 0U);
+  EXPECT_EQ(ComparePtWalkersInAllWays(config, {stream}).difference, "");
   return totals.instructions();
 }
 

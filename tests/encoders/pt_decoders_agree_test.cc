@@ -1,6 +1,6 @@
-// libipt's instruction decoder, driven directly, and our decoder, which stands on its block decoder, read the same bytes as
-// the same flow: as a whole, and by how often each block ran. Whether that flow is the true one is for other tests to say;
-// these two are compared also where a bit is wrong and nobody notices.
+// libipt's instruction decoder, driven directly, and our decoder read the same bytes as the same flow: as a whole, and by how
+// often each block ran. Ours stands on libipt's block decoder, or on a walker of its own. Whether that flow is the true one
+// is for other tests to say; they are compared also where a bit is wrong and nobody notices.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -18,6 +18,8 @@
 
 namespace ptarmigan {
 namespace {
+
+constexpr PtWalkerKind kWalkers[] = {PtWalkerKind::kLibipt, PtWalkerKind::kFast};
 
 using Histogram = std::map<uint64_t, uint64_t>;  // how often each instruction ran
 
@@ -47,7 +49,7 @@ bool HasUndefinedCode(const PtDecoding& decoding) {
 // Empty if they agree.
 std::string Disagreement(const PtOracleResult& by_instructions, const PtDecoding& by_blocks) {
   if (by_instructions.addresses.size() != by_blocks.statistics.instructions) {
-    return StrFormat("{} instructions by pt_insn, {} by pt_blk", by_instructions.addresses.size(),
+    return StrFormat("{} instructions by pt_insn, {} by ours", by_instructions.addresses.size(),
                      by_blocks.statistics.instructions);
   }
   const std::string difference =
@@ -102,13 +104,16 @@ TEST_P(PtDecodersAgree, OnIntactTraces) {
     settings.seed = seed;
     const PtTrace trace = EncodePt(walk, walk.StepsOfThread(0), settings);
     const PtOracleResult by_instructions = DecodeByLibipt(trace.bytes, walk, trace.visible);
-    const Result<PtDecoding> by_blocks = PtWalkImage(walk, settings).Decode(trace.bytes);
-    if (!by_blocks) GTEST_SKIP() << by_blocks.error().message;
     ASSERT_EQ(by_instructions.ErrorText(), "") << seed;
-    ASSERT_EQ(by_blocks->statistics.bad, 0U) << seed;
     EXPECT_GT(by_instructions.addresses.size(), 1000U) << seed;
-    EXPECT_EQ(by_instructions.overflows, by_blocks->statistics.overflows) << seed;
-    ASSERT_EQ(Disagreement(by_instructions, *by_blocks), "") << seed;
+    const PtWalkImage image(walk, settings);
+    for (const PtWalkerKind walker : kWalkers) {
+      const Result<PtDecoding> by_blocks = image.Decode(trace.bytes, 1, walker);
+      if (!by_blocks) GTEST_SKIP() << by_blocks.error().message;
+      ASSERT_EQ(by_blocks->statistics.bad, 0U) << seed;
+      EXPECT_EQ(by_instructions.overflows, by_blocks->statistics.overflows) << seed;
+      ASSERT_EQ(Disagreement(by_instructions, *by_blocks), "") << seed;
+    }
   }
 }
 
@@ -126,7 +131,7 @@ TEST_P(PtDecodersAgree, OnWrongBitsThatNeitherNotices) {
     std::string damaged = trace.bytes;
     damaged[random() % damaged.size()] ^= static_cast<char>(1 << random() % 8);
     const PtOracleResult by_instructions = DecodeByLibipt(damaged, walk, trace.visible);
-    const Result<PtDecoding> by_blocks = image.Decode(damaged);
+    const Result<PtDecoding> by_blocks = image.Decode(damaged, 1, kWalkers[i % 2]);
     if (!by_blocks) GTEST_SKIP() << by_blocks.error().message;
     if (!by_instructions.errors.empty() || by_blocks->statistics.bad > 0) continue;
     if (HasUndefinedCode(*by_blocks)) continue;
@@ -150,10 +155,13 @@ TEST(PtDecodersAgreeOnRandomPrograms, OnIntactTraces) {
     if (!settings.tsc && !walk.code_changes().empty()) continue;
     for (unsigned thread = 0; thread < walk.threads(); ++thread) {
       const PtTrace trace = EncodePt(walk, walk.StepsOfThread(thread), settings);
-      const Result<PtDecoding> by_blocks = PtWalkImage(walk, settings).Decode(trace.bytes);
-      if (!by_blocks) GTEST_SKIP() << by_blocks.error().message;
-      ASSERT_EQ(Disagreement(DecodeByLibipt(trace.bytes, walk, trace.visible), *by_blocks), "")
-          << "seed " << seed << ", thread " << thread;
+      const PtWalkImage image(walk, settings);
+      for (const PtWalkerKind walker : kWalkers) {
+        const Result<PtDecoding> by_blocks = image.Decode(trace.bytes, 1, walker);
+        if (!by_blocks) GTEST_SKIP() << by_blocks.error().message;
+        ASSERT_EQ(Disagreement(DecodeByLibipt(trace.bytes, walk, trace.visible), *by_blocks), "")
+            << "seed " << seed << ", thread " << thread;
+      }
     }
   }
 }

@@ -102,15 +102,17 @@ PtWalkImage::PtWalkImage(const PtWalk& walk, const PtTraceSettings& settings) {
   }
 }
 
-Result<PtDecoding> PtWalkImage::Decode(std::string_view trace, size_t threads) const {
+Result<PtDecoding> PtWalkImage::Decode(std::string_view trace, size_t threads,
+                                       PtWalkerKind walker) const {
   return DecodePt(config_,
                   {.bytes = AsBytes(trace), .occupants = {{.image = &image_}}, .breaks = {}},
-                  image_, threads);
+                  image_, threads, walker);
 }
 
 Result<PtDecoding> DecodePt(const PtConfig& config, const PtStream& stream, const CodeImage& image,
-                            size_t threads) {
+                            size_t threads, PtWalkerKind walker) {
   PtOptions options;
+  options.walker = walker;
   options.threads = threads;
   options.want_path = true;
   TRY_ASSIGN(const std::unique_ptr<PtDecoder> decoder, PtDecoder::Create(config, options));

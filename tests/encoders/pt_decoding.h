@@ -36,7 +36,7 @@ struct PtDecoding {
 
 // One trace on one image, with paths. kUnsupported without libipt.
 Result<PtDecoding> DecodePt(const PtConfig& config, const PtStream& stream, const CodeImage& image,
-                            size_t threads = 1);
+                            size_t threads = 1, PtWalkerKind walker = PtOptions().walker);
 
 // The code of a walk, by time, and how its traces were set up.
 class PtWalkImage {
@@ -46,7 +46,8 @@ class PtWalkImage {
 
   const PtConfig& config() const { return config_; }
   const ArrayCodeImage& image() const { return image_; }
-  Result<PtDecoding> Decode(std::string_view trace, size_t threads = 1) const;
+  Result<PtDecoding> Decode(std::string_view trace, size_t threads = 1,
+                            PtWalkerKind walker = PtOptions().walker) const;
 
  private:
   PtConfig config_;

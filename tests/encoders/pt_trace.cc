@@ -173,6 +173,7 @@ void PtTraceEncoder::Begin(const PtStep& step) {
   const bool due = settings_.psb_bytes > 0 && writer_.size() >= last_psb_ + settings_.psb_bytes;
   if (fresh_ || (due && OneIn(2))) Psb(nullptr);
   Cycles();
+  if (settings_.modes) writer_.ModeExec(walk_.program().options().is_64_bit);
   writer_.Address(PtPacketKind::kTipPge, Ip(step));
   return_stack_.clear();
   enabled_ = true;

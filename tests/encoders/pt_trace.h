@@ -49,6 +49,7 @@ struct PtTraceSettings {
   bool power = false;          // EXSTOP, PWRE, PWRX
   bool event_trace = false;    // CFE and EVD, which older decoders do not know
   bool triggers = false;       // TRIG, as new
+  bool modes = false;          // the mode of execution wherever tracing begins
   bool kernel = false;         // the kernel's steps too
   size_t overflows_apart = 0;  // steps, about; 0: none
   size_t lost_max = 1000;      // steps of one overflow

@@ -45,6 +45,7 @@ PtTraceSettings PtSettingsOfSeed(uint64_t seed, const PtProgramOptions& program)
   settings.power = seed % 6 == 2;
   settings.event_trace = seed % 8 == 3;
   settings.triggers = seed % 8 == 5;
+  settings.modes = seed % 7 == 4;
   settings.kernel = program.kernel && seed % 2 == 0;
   settings.overflows_apart = seed % 4 == 3 ? 400 : 0;
   settings.lost_max = 300;

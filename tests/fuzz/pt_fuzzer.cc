@@ -5,7 +5,7 @@
 //   the rest    the trace
 //
 // Every byte of the trace must be in one count and every id must exist; decoding must come to an end, and say the same for
-// any number of threads. Seeds of the corpus are programs of tests/encoders with their traces.
+// any number of threads, and by both walkers if neither finds anything bad. Seeds of the corpus are programs of tests/encoders with their traces.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -54,6 +54,29 @@ PtConfig Config() {
   return config;
 }
 
+struct Totals {
+  uint64_t instructions = 0;
+  uint64_t verified = 0;
+  uint64_t bad = 0;
+};
+
+Totals RunBy(PtWalkerKind walker, const PtStream& stream, PtOptions options, size_t threads_max) {
+  options.walker = walker;
+  Totals totals;
+  for (size_t threads = 1; threads <= threads_max; ++threads) {
+    options.threads = threads;
+    const auto decoder = PtDecoder::Create(Config(), options);
+    if (!decoder) return {};  // built without libipt
+    CheckingSink sink;
+    CHECK((*decoder)->Decode(stream, sink).has_value());
+    CHECK((*decoder)->statistics().bytes.Sum() == stream.bytes.size());
+    CHECK(threads == 1 ||
+          (sink.instructions == totals.instructions && sink.verified == totals.verified));
+    totals = {sink.instructions, sink.verified, (*decoder)->statistics().bad};
+  }
+  return totals;
+}
+
 void Run(Bytes input) {
   ByteCursor cursor(input);
   const uint8_t choice = cursor.U8();
@@ -76,19 +99,10 @@ void Run(Bytes input) {
   PtOptions options;
   options.want_path = options.want_calls = (choice & 1) != 0;
   options.want_time = (choice & 4) == 0;
-  uint64_t instructions = 0;
-  uint64_t verified = 0;
-  for (size_t threads = 1; threads <= ((choice & 2) != 0 ? 2U : 1U); ++threads) {
-    options.threads = threads;
-    const auto decoder = PtDecoder::Create(Config(), options);
-    if (!decoder) return;  // built without libipt
-    CheckingSink sink;
-    CHECK((*decoder)->Decode(stream, sink).has_value());
-    CHECK((*decoder)->statistics().bytes.Sum() == stream.bytes.size());
-    CHECK(threads == 1 || (sink.instructions == instructions && sink.verified == verified));
-    instructions = sink.instructions;
-    verified = sink.verified;
-  }
+  const Totals ours = RunBy(PtWalkerKind::kFast, stream, options, (choice & 2) != 0 ? 2 : 1);
+  const Totals theirs = RunBy(PtWalkerKind::kLibipt, stream, options, (choice & 2) != 0 ? 2 : 1);
+  CHECK(ours.bad > 0 || theirs.bad > 0 ||
+        (ours.instructions == theirs.instructions && ours.verified == theirs.verified));
 }
 
 }  // namespace

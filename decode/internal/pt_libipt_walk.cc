@@ -1,15 +1,6 @@
-// PtWalker by libipt's block decoder (LibiptDecoder).
-//
-// libipt begins only at a PSB. Where code is missing, flow is known again from the next packet that names an address: there
-// the walker has a PSB written.
-#include <algorithm>
-#include <utility>
+#include "decode/internal/pt_libipt_walk.h"
 
-#include "decode/internal/pt_address_scan.h"
-#include "decode/internal/pt_libipt_decoder.h"
 #include "decode/internal/pt_packet_scan.h"
-#include "decode/internal/pt_segment_walk.h"
-#include "decode/internal/pt_walker.h"
 
 namespace ptarmigan::internal {
 namespace {
@@ -20,63 +11,17 @@ constexpr uint32_t kBlockInstructionsMax = 1 << 16;
 // each of which ends a block and may come with an event.
 constexpr uint64_t kStepsPerByte = 64;
 
-class LibiptWalker : public PtWalker {
- public:
-  using End = PtSegmentWalk::End;
+}  // namespace
 
-  LibiptWalker(const PtConfig& config, const pt_config& base, const PtOptions& options)
-      : options_(options),
-        decoder_(base, options.code_cache_bytes_max / std::max<size_t>(options.threads, 1)),
-        walk_(config, options_),
-        recorder_(walk_.recorder()) {}
-
-  bool Open() { return decoder_.Open(); }
-  void Walk(const PtSegmentTask& task, PtWalkResult* result) override;
-
- private:
-  // Looks at the code that the walk has come to.
-  bool UseImage();
-  void Run();
-  void FollowPackets();
-  void ArriveBeforeOverflow();
-  int DrainEvents(int status);
-  void TakeEvent(const pt_event& event);
-  [[gnu::always_inline]] inline void TakeBlock(const pt_block& block, int status);
-  void TakeOddBlock(const pt_block& block, int status);
-  void TakeAlongJumps(const FlowRecorder::Block& block);
-  void FlushHalf();
-  void Settle(int status);
-  void RecordError(int code) {
-    walk_.RecordError(code == -pte_nomap, static_cast<uint64_t>(-code));
-  }
-  bool ResumeBehindMissingCode(int* status);
-
-  const PtOptions options_;
-  LibiptDecoder decoder_;
-  PtSegmentWalk walk_;
-  FlowRecorder& recorder_;
-  PtAddressScan addresses_;
-
-  // Of the segment being walked.
-  pt_block_decoder* now_ = nullptr;
-  const CodeImage* image_ = nullptr;  // that libipt looks at
-  size_t epoch_ = 0;
-  size_t position_ = 0;       // of the packet that libipt uses next, in the segment
-  FlowRecorder::Block half_;  // waits for what follows it; no instructions: none does
-  bool started_ = false;      // behind the events of the segment's own header
-  uint64_t steps_left_ = 0;
-};
-
-bool LibiptWalker::UseImage() {
+bool LibiptWalk::UseImage() {
   if (image_ == walk_.image() && epoch_ == walk_.epoch()) return true;
   image_ = walk_.image();
   epoch_ = walk_.epoch();
   return decoder_.UseImage(image_, epoch_);
 }
 
-void LibiptWalker::Walk(const PtSegmentTask& task, PtWalkResult* result) {
-  walk_.Begin(task, result);
-  const Bytes bytes = task.bytes_and_header;
+void LibiptWalk::Walk(PtWalkResult* result) {
+  const Bytes bytes = walk_.task().bytes_and_header;
   started_ = false;
   steps_left_ = bytes.size() * kStepsPerByte + options_.packetless_blocks_max;
   now_ = decoder_.Load(bytes);
@@ -99,7 +44,7 @@ void LibiptWalker::Walk(const PtSegmentTask& task, PtWalkResult* result) {
 
 // Where libipt meets code that it has seen before, it ends the block it is in, whether or not a branch stands there. What
 // other segments have run must make no difference, so such blocks wait for what follows.
-void LibiptWalker::TakeBlock(const pt_block& block, int status) {
+void LibiptWalk::TakeBlock(const pt_block& block, int status) {
   if (block.iclass != ptic_other && block.iclass != ptic_ptwrite && block.ninsn != 0 &&
       half_.instructions == 0 && block.mode != ptem_16bit) [[likely]] {
     recorder_.OnBlock({.start = block.ip,
@@ -111,7 +56,7 @@ void LibiptWalker::TakeBlock(const pt_block& block, int status) {
   TakeOddBlock(block, status);
 }
 
-void LibiptWalker::Run() {
+void LibiptWalk::Run() {
   int status = decoder_.Start();
   walk_.BeginTracing(status >= 0 && (status & pts_ip_suppressed) == 0);
   for (;;) {
@@ -164,7 +109,7 @@ void LibiptWalker::Run() {
 
 // How far libipt has read: it has just used the packet at which it stood before, and waits at the next one that tells of
 // flow.
-void LibiptWalker::FollowPackets() {
+void LibiptWalk::FollowPackets() {
   const size_t position = decoder_.Position();
   if (position == position_) return;
   walk_.TakeTime(position_);
@@ -172,7 +117,7 @@ void LibiptWalker::FollowPackets() {
   position_ = position;
 }
 
-void LibiptWalker::TakeOddBlock(const pt_block& block, int status) {
+void LibiptWalk::TakeOddBlock(const pt_block& block, int status) {
   // Nobody traces 16-bit code: a mode packet was wrong.
   if (block.ninsn == 0 || block.mode == ptem_16bit) return;
   FlowRecorder::Block whole = {.start = block.ip,
@@ -198,7 +143,7 @@ void LibiptWalker::TakeOddBlock(const pt_block& block, int status) {
 }
 
 // On its way to a PTWRITE libipt (2.0.5) passes direct jumps and calls, whatever its flags say.
-void LibiptWalker::TakeAlongJumps(const FlowRecorder::Block& block) {
+void LibiptWalk::TakeAlongJumps(const FlowRecorder::Block& block) {
   FlowRecorder::Block piece = {.start = block.start, .is_64_bit = block.is_64_bit};
   uint64_t at = block.start;
   for (uint32_t left = block.instructions; left > 1; --left) {
@@ -219,14 +164,14 @@ void LibiptWalker::TakeAlongJumps(const FlowRecorder::Block& block) {
 }
 
 // What waits has run.
-void LibiptWalker::FlushHalf() {
+void LibiptWalk::FlushHalf() {
   if (half_.instructions == 0) return;
   recorder_.OnBlock(half_);
   half_.instructions = 0;
 }
 
 // Only behind code of an object that is known to have been there: what leads to where nothing is mapped is more likely wrong.
-bool LibiptWalker::ResumeBehindMissingCode(int* status) {
+bool LibiptWalk::ResumeBehindMissingCode(int* status) {
   const CodeImage* image = walk_.image();
   if (!decoder_.can_restart() || image == nullptr) return false;
   if (image->ObjectAt({walk_.address}, walk_.epoch()).empty()) return false;
@@ -252,7 +197,7 @@ bool LibiptWalker::ResumeBehindMissingCode(int* status) {
   }
 }
 
-int LibiptWalker::DrainEvents(int status) {
+int LibiptWalk::DrainEvents(int status) {
   if (status >= 0 && (status & (pts_event_pending | pts_eos)) != 0) FlushHalf();
   while (status >= 0 && (status & pts_event_pending) != 0) {
     if (steps_left_-- == 0) {
@@ -270,7 +215,7 @@ int LibiptWalker::DrainEvents(int status) {
   return status;
 }
 
-void LibiptWalker::TakeEvent(const pt_event& event) {
+void LibiptWalk::TakeEvent(const pt_event& event) {
   if (event.status_update != 0) {
     // Of a PSB's header. Only the mode of execution comes with every header while tracing is on.
     if (started_ && event.type == ptev_exec_mode && event.ip_suppressed == 0 &&
@@ -320,14 +265,14 @@ void LibiptWalker::TakeEvent(const pt_event& event) {
 
 // Where the last branch before an overflow led is known, though not what ran there. An event that waits to be taken makes
 // libipt say where it stands.
-void LibiptWalker::ArriveBeforeOverflow() {
+void LibiptWalk::ArriveBeforeOverflow() {
   pt_block block;
   const int status = pt_blk_next(now_, &block, sizeof(block));
   if (status >= 0 && block.ninsn == 0) recorder_.OnArrival(block.ip);
 }
 
 // The packets are used up: execution runs on without branches that need any, to where the next segment begins.
-void LibiptWalker::Settle(int status) {
+void LibiptWalk::Settle(int status) {
   const PtSyncPoint* next = walk_.task().next;
   walk_.end = End::kEndOfTrace;
   if (next == nullptr || !walk_.tracing || !next->has_address) return;
@@ -364,33 +309,6 @@ void LibiptWalker::Settle(int status) {
     TakeBlock(block, 0);
   }
   walk_.end = End::kBudget;
-}
-
-class LibiptWalkers : public PtWalkerFactory {
- public:
-  LibiptWalkers(const PtConfig& config, const PtOptions& options)
-      : config_(config), options_(options), base_(LibiptConfig(config, &knows_cpu_)) {}
-  bool knows_cpu() const override { return knows_cpu_; }
-  Result<std::unique_ptr<PtWalker>> Make() override {
-    auto walker = std::make_unique<LibiptWalker>(config_, base_, options_);
-    if (!walker->Open()) {
-      return Error{ErrorCode::kResourceLimit, "libipt cannot make a decoder"};
-    }
-    return std::unique_ptr<PtWalker>(std::move(walker));
-  }
-
- private:
-  PtConfig config_;
-  PtOptions options_;
-  bool knows_cpu_ = false;
-  pt_config base_;
-};
-
-}  // namespace
-
-Result<std::unique_ptr<PtWalkerFactory>> MakeLibiptWalkers(const PtConfig& config,
-                                                           const PtOptions& options) {
-  return std::unique_ptr<PtWalkerFactory>(std::make_unique<LibiptWalkers>(config, options));
 }
 
 }  // namespace ptarmigan::internal
