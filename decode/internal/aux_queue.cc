@@ -90,6 +90,12 @@ void AuxQueue::CutFilling(uint64_t offset) {
   last.bytes = last.bytes.first(last.bytes.size() - static_cast<size_t>(filling));
   bytes_end_ = offset;
   counts_->filling_bytes += filling;
+  // It was nothing else. Pieces are never empty: whoever skips them would not get on.
+  if (last.bytes.empty()) {
+    budget_->copied_bytes -= last.copy.size();
+    --budget_->waiting;
+    pieces_.pop_back();
+  }
 }
 
 void AuxQueue::PopPiece() {

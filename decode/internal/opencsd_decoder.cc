@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -105,8 +106,13 @@ ocsd_err_t AddDecoder(dcd_tree_handle_t tree, const CoreSightSource& source) {
   CHECK(false);
 }
 
-ArmInstructionSet IsaOf(ocsd_isa isa) {
-  switch (isa) {
+// By its number: libopencsd leaves the field as it was where a packet says nothing about it, and then it may be none of the
+// enumerators.
+ArmInstructionSet IsaOf(const ocsd_isa& isa) {
+  uint32_t number = 0;
+  static_assert(sizeof(number) == sizeof(isa));
+  std::memcpy(&number, &isa, sizeof(number));
+  switch (number) {
     case ocsd_isa_aarch64:
       return ArmInstructionSet::kA64;
     case ocsd_isa_arm:
@@ -198,8 +204,8 @@ CoreSightElement ElementOf(const ocsd_generic_trace_elem& from) {
       break;
     case OCSD_GEN_TRC_ELEM_PE_CONTEXT:
       element.kind = Kind::kContext;
-      element.isa = IsaOf(from.isa);
       element.context = ContextOf(from.context);
+      element.isa = element.context.is_64_bit ? ArmInstructionSet::kA64 : IsaOf(from.isa);
       break;
     case OCSD_GEN_TRC_ELEM_INSTR_RANGE:
       element.kind = Kind::kRange;

@@ -25,8 +25,8 @@ FunctionTable::FunctionTable(const ElfFile* object, const ElfFile* debug) {
   std::ranges::stable_sort(functions_, [](const Function& a, const Function& b) {
     return std::pair(a.start, b.end) < std::pair(b.start, a.end);  // the longest first
   });
-  const auto same = std::ranges::unique(functions_, {}, &Function::start);
-  functions_.erase(same.begin(), same.end());
+  const auto same_start = [](const Function& a, const Function& b) { return a.start == b.start; };
+  functions_.erase(std::unique(functions_.begin(), functions_.end(), same_start), functions_.end());
   // A symbol that runs into the next one ends there.
   for (size_t i = 0; i + 1 < functions_.size(); ++i) {
     functions_[i].end = std::min(functions_[i].end, functions_[i + 1].start);
