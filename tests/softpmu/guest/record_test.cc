@@ -1,6 +1,6 @@
 // `ptarmigan record` on the software PMU, end to end: the trace of a program is played while that program runs, and what our
 // binary makes of its own recording is what the program did.
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 #include <unistd.h>
 
 #include <fstream>
@@ -54,9 +54,9 @@ class RecordPt : public testing::Test {
   void SetUp() override {
     // Stepping goes to and fro between two processes: between CPUs each step is a wake-up.
     const OnCpu on_cpu(0);
-    auto turn = TraceFirstCall(kProgram, "turn");
+    static const Result<CallTrace> turn = TraceFirstCall(kProgram, "turn");
     ASSERT_TRUE(turn.has_value()) << turn.error().message;
-    turn_ = *std::move(turn);
+    turn_ = *turn;
     ASSERT_GT(turn_.addresses.size(), 300U);
   }
   uint64_t DigestOfTurns(uint64_t turns) const {
@@ -134,6 +134,29 @@ TEST_F(RecordPt, WindowsHoldWhatRanBeforeTheirSamples) {
   const Json flow = Report(recording, "flow");
   ASSERT_EQ(flow["threads"].size(), 1U) << flow;
   EXPECT_GT(flow["threads"][0]["instructions"], 10 * turn_.addresses.size()) << flow;
+  ExpectNoFault(flow["threads"][0]);
+  ExpectEdgesOfTurn(recording);
+}
+
+TEST_F(RecordPt, EverySlowCallIsCaughtWithItsHistoryAndNoOtherOne) {
+  constexpr uint64_t kSlowCalls = 20;
+  constexpr uint64_t kAuxBytes = 16384;
+  ASSERT_EQ(LoadScript("intel_pt", TurnsScript(turn_, UINT32_MAX)), 0);
+  const std::string recording = TestTemporaryDirectory() + "/slow.perf.data";
+  const OnCpu on_cpu(0);
+  // A call takes less than a millisecond, a slow one a quarter of a second.
+  const CommandResult result =
+      Ptarmigan(StrFormat("record --source pt --aux 16k --trigger 'function:{}:serve>200ms' "
+                          "--history 0s --cooldown 0s -o {} -- {} 500000 {}",
+                          kProgram, recording, kProgram, kSlowCalls));
+  EXPECT_THAT(result.err, testing::HasSubstr(StrFormat("{} snapshots; 0 more", kSlowCalls)));
+  EXPECT_THAT(result.err,
+              testing::HasSubstr(StrFormat("{} bytes of trace", kSlowCalls * kAuxBytes)));
+  const Json flow = Report(recording, "flow");
+  ASSERT_EQ(flow["threads"].size(), 1U) << flow;
+  // All of it but a turn that begins before a snapshot.
+  EXPECT_GT(flow["threads"][0]["bytes"]["decoded"],
+            kSlowCalls * (kAuxBytes - turn_.packets.size()));
   ExpectNoFault(flow["threads"][0]);
   ExpectEdgesOfTurn(recording);
 }

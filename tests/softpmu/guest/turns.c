@@ -1,5 +1,6 @@
-// Calls `turn`, which always takes the same way, as often as its argument says (3 times without one). Without a C library, so
-// that stepping through it is quick and nothing else runs: a jump table, calls through pointers, loops, recursion.
+// Calls `turn`, which always takes the same way, as often as its argument says (3 times without one): in calls of `serve`, of
+// which as many as a second argument says sleep, too. Without a C library, so that stepping through it is quick and nothing
+// else runs: a jump table, calls through pointers, loops, recursion.
 static volatile unsigned long g_sum;
 
 static __attribute__((noinline)) unsigned step(unsigned x) {
@@ -32,27 +33,53 @@ static __attribute__((noinline)) unsigned deep(unsigned x) {
 }
 
 typedef unsigned (*Call)(unsigned);
-static const Call calls[3] = {odd, deep, step};
+static const Call kinds[3] = {odd, deep, step};
 
 __attribute__((noinline)) void turn(void) {
   unsigned sum = 0;
   for (unsigned i = 0; i < 24; ++i) {
     sum += step(i);
-    if (i % 3 == 0) sum ^= calls[i / 3 % 3](i % 7);
+    if (i % 3 == 0) sum ^= kinds[i / 3 % 3](i % 7);
   }
   g_sum += sum;
 }
 
-__attribute__((noinline)) void run(const unsigned long* stack) {
-  unsigned long turns = 3;
-  if (stack[0] > 1) {
-    turns = 0;
-    for (const char* digit = (const char*)stack[2]; *digit; ++digit) {
-      turns = turns * 10 + (unsigned long)(*digit - '0');
-    }
-  }
+static long system_call(long number, const void* first, long second) {
+  long result;
+  __asm__ volatile("syscall"
+                   : "=a"(result)
+                   : "a"(number), "D"(first), "S"(second)
+                   : "rcx", "r11", "memory");
+  return result;
+}
+
+enum { kNanosleep = 35, kExit = 60, kTurnsServed = 100 };
+
+__attribute__((noinline)) void serve(unsigned long turns, int slow) {
+  static const long quarter_second[2] = {0, 250000000};
   for (; turns > 0; --turns) turn();
-  __asm__ volatile("syscall" : : "a"(60L), "D"(0L) : "rcx", "r11", "memory");
+  if (slow) system_call(kNanosleep, quarter_second, 0);
+}
+
+static unsigned long number(const char* digit) {
+  unsigned long value = 0;
+  for (; *digit; ++digit) value = value * 10 + (unsigned long)(*digit - '0');
+  return value;
+}
+
+__attribute__((noinline)) void run(const unsigned long* stack) {
+  const unsigned long arguments = stack[0];
+  const char* const* argument = (const char* const*)(stack + 1);
+  const unsigned long turns = arguments > 1 ? number(argument[1]) : 3;
+  const unsigned long slow = arguments > 2 ? number(argument[2]) : 0;
+  const unsigned long calls = turns / kTurnsServed;
+  // Each behind others, and the last before others.
+  const unsigned long apart = slow > 0 ? calls / slow : 0;
+  for (unsigned long call = 0; call < calls; ++call) {
+    serve(kTurnsServed, slow > 0 && call % apart == apart * 3 / 4);
+  }
+  serve(turns % kTurnsServed, 0);
+  system_call(kExit, 0, 0);
   __builtin_unreachable();
 }
 
