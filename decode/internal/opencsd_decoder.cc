@@ -106,13 +106,18 @@ ocsd_err_t AddDecoder(dcd_tree_handle_t tree, const CoreSightSource& source) {
   CHECK(false);
 }
 
-// By its number: libopencsd leaves the field as it was where a packet says nothing about it, and then it may be none of the
-// enumerators.
-ArmInstructionSet IsaOf(const ocsd_isa& isa) {
+// The number of an enumerator. libopencsd leaves fields unset that an element says nothing about, and then they may be none
+// of the enumerators.
+template <typename Enum>
+uint32_t NumberOf(const Enum& value) {
   uint32_t number = 0;
-  static_assert(sizeof(number) == sizeof(isa));
-  std::memcpy(&number, &isa, sizeof(number));
-  switch (number) {
+  static_assert(sizeof(number) == sizeof(value));
+  std::memcpy(&number, &value, sizeof(number));
+  return number;
+}
+
+ArmInstructionSet IsaOf(const ocsd_isa& isa) {
+  switch (NumberOf(isa)) {
     case ocsd_isa_aarch64:
       return ArmInstructionSet::kA64;
     case ocsd_isa_arm:
@@ -125,11 +130,12 @@ ArmInstructionSet IsaOf(const ocsd_isa& isa) {
 }
 
 ArmBranch BranchOf(const ocsd_generic_trace_elem& element) {
-  const bool links = element.last_i_subtype == OCSD_S_INSTR_BR_LINK;
-  if (element.last_i_type == OCSD_INSTR_BR)
-    return links ? ArmBranch::kDirectCall : ArmBranch::kDirect;
-  if (element.last_i_type != OCSD_INSTR_BR_INDIRECT) return ArmBranch::kNone;
-  switch (element.last_i_subtype) {
+  const uint32_t type = NumberOf(element.last_i_type);
+  const uint32_t subtype = NumberOf(element.last_i_subtype);
+  if (type == OCSD_INSTR_BR)
+    return subtype == OCSD_S_INSTR_BR_LINK ? ArmBranch::kDirectCall : ArmBranch::kDirect;
+  if (type != OCSD_INSTR_BR_INDIRECT) return ArmBranch::kNone;
+  switch (subtype) {
     case OCSD_S_INSTR_BR_LINK:
       return ArmBranch::kIndirectCall;
     case OCSD_S_INSTR_V8_RET:
@@ -142,8 +148,8 @@ ArmBranch BranchOf(const ocsd_generic_trace_elem& element) {
   }
 }
 
-CoreSightElement::Reason ReasonOf(unsync_info_t why) {
-  switch (why) {
+CoreSightElement::Reason ReasonOf(const unsync_info_t& why) {
+  switch (NumberOf(why)) {
     case UNSYNC_OVERFLOW:
       return CoreSightElement::Reason::kOverflow;
     case UNSYNC_BAD_PACKET:
@@ -153,8 +159,8 @@ CoreSightElement::Reason ReasonOf(unsync_info_t why) {
   }
 }
 
-CoreSightElement::Reason ReasonOf(trace_on_reason_t why) {
-  switch (why) {
+CoreSightElement::Reason ReasonOf(const trace_on_reason_t& why) {
+  switch (NumberOf(why)) {
     case TRACE_ON_OVERFLOW:
       return CoreSightElement::Reason::kOverflow;
     case TRACE_ON_EX_DEBUG:
@@ -166,9 +172,10 @@ CoreSightElement::Reason ReasonOf(trace_on_reason_t why) {
 
 CoreSightElement::ProcessorState ContextOf(const ocsd_pe_context& from) {
   CoreSightElement::ProcessorState context;
-  if (from.el_valid != 0) context.exception_level = static_cast<int8_t>(from.exception_level);
+  if (from.el_valid != 0)
+    context.exception_level = static_cast<int8_t>(NumberOf(from.exception_level));
   context.is_64_bit = from.bits64 != 0;
-  context.is_secure = from.security_level == ocsd_sec_secure;
+  context.is_secure = NumberOf(from.security_level) == ocsd_sec_secure;
   if (from.ctxt_id_valid != 0) context.context_id = from.context_id;
   if (from.vmid_valid != 0) context.vm_id = from.vmid;
   return context;
@@ -212,8 +219,9 @@ CoreSightElement ElementOf(const ocsd_generic_trace_elem& from) {
       TakeRange(from, &element);
       break;
     case OCSD_GEN_TRC_ELEM_I_RANGE_NOPATH:
+      // How its last instruction ends is not known, and not set.
       element.kind = Kind::kUnknownPath;
-      TakeRange(from, &element);
+      element.instructions = from.num_instr_range;
       break;
     case OCSD_GEN_TRC_ELEM_ADDR_NACC:
       element.kind = Kind::kNoImage;

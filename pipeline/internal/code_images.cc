@@ -53,7 +53,10 @@ void FunctionTable::AddSymbols(const ElfFile& file, std::string_view table) {
                           .whole = symbol.value,
                           .resumes_unwinding = symbol.name == "_Unwind_Resume"});
   });
-  for (const auto& [part, name] : cold) {
+  for (const auto& entry : cold) {
+    // (Not a structured binding: the lambda below captures it.)
+    const size_t part = entry.first;
+    const auto& name = entry.second;
     const auto wholes = by_name.find(name);
     if (wholes == by_name.end()) continue;
     size_t nearest = wholes->second.front();
