@@ -12,6 +12,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/str_format.h"
+#include "decode/pt_decoder.h"
 
 namespace ptarmigan::cli {
 namespace {
@@ -51,6 +52,10 @@ void AddCommonOptions(CLI::App* app, CommonOptions* options) {
       ->type_name("TYPE");
   app->add_option("--threads", options->threads,
                   "Threads for loading symbols and decoding traces (default: all processors)");
+  app->add_option("--decoder", options->decoder,
+                  "What decodes Intel PT: fast, libipt, or both, to compare them")
+      ->type_name("NAME")
+      ->check(CLI::IsMember({"fast", "libipt", "both"}));
   app->add_option("--memory-limit", options->memory_limit,
                   "Upper bound of this process's memory, e.g. 1G")
       ->type_name("SIZE");
@@ -69,6 +74,8 @@ Result<ImportOptions> MakeImportOptions(const CommonOptions& options) {
   import.symbolizer.threads = options.threads;
   import.pipeline.trace.threads =
       options.threads != 0 ? options.threads : std::max(std::thread::hardware_concurrency(), 1U);
+  if (options.decoder == "libipt") import.pipeline.trace.pt_walker = PtWalkerKind::kLibipt;
+  if (options.decoder == "both") import.pipeline.trace.pt_walker = PtWalkerKind::kBoth;
   for (const std::string& label : options.labels) {
     if (label == "cpu") import.pipeline.label_cpu = true;
     if (label == "command") import.pipeline.command_line = true;

@@ -33,6 +33,7 @@ struct CommonOptions {
   std::string sample_type;
   size_t threads = 0;
   std::string memory_limit;
+  std::string decoder = "fast";     // of Intel PT: fast, libipt, both
   std::vector<std::string> labels;  // extra labels: cpu, command
 };
 

@@ -250,6 +250,7 @@ void SamplePipeline::Impl::FinishTraces() {
   lose_bytes(LossStage::kMerge, LossReason::kLimit, counts.refused_bytes);
   internal::TraceFlow flow(traces_, images_,
                            {.threads = options_.trace.threads,
+                            .pt_walker = options_.trace.pt_walker,
                             .want_digest = options_.trace.digest,
                             .include_suspect = options_.trace.include_suspect,
                             .want_calls = options_.trace.calls || options_.trace.intervals_max > 0,
@@ -265,6 +266,9 @@ void SamplePipeline::Impl::FinishTraces() {
   }
   if (const std::string sentence = MissingCodeSentence(flow.statistics()); !sentence.empty()) {
     LogWarning(sentence);
+  }
+  if (const std::string& difference = flow.statistics().first_difference; !difference.empty()) {
+    LogWarning("libipt decodes the trace differently, first " + difference);
   }
   std::vector<LabelSetId> labels;
   for (const internal::TraceOwner& owner : flow.owners()) {

@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "decode/pt_decoder.h"
 #include "model/event_source.h"
 #include "model/profile.h"
 #include "symbolize/symbolizer.h"
@@ -39,7 +40,8 @@ struct TraceOptions {
   bool digest = false;           // FlowSummary::Thread::ip_digest
   bool include_suspect = false;  // parts that decoded but fail a check go into the profile, too
   size_t threads = 1;            // that decode
-  bool calls = false;            // FlowSummary::calls: how long they took
+  PtWalkerKind pt_walker = PtOptions().walker;
+  bool calls = false;  // FlowSummary::calls: how long they took
   // FlowSummary::intervals and marks: how many intervals at most (0: none), of what time of the recording's clock, of which thread
   // (-1: all).
   size_t intervals_max = 0;

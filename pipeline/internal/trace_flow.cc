@@ -158,6 +158,7 @@ Status TraceFlow::RunPt() {
   pt_ = recording.config;
   PtOptions options;
   options.threads = options_.threads;
+  options.walker = options_.pt_walker;
   options.want_path = options_.want_digest;
   options.want_calls = options_.want_calls;
   TRY_ASSIGN(const std::unique_ptr<PtDecoder> decoder,

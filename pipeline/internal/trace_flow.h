@@ -20,6 +20,7 @@
 #include "decode/flow_decoder.h"
 #include "decode/instruction.h"
 #include "decode/pt_config.h"
+#include "decode/pt_decoder.h"
 #include "decode/trace_streams.h"
 #include "model/control_flow.h"
 #include "model/flow_summary.h"
@@ -30,6 +31,7 @@ namespace ptarmigan::internal {
 
 struct TraceFlowOptions {
   size_t threads = 1;
+  PtWalkerKind pt_walker = PtOptions().walker;
   bool want_digest = false;
   bool include_suspect = false;  // in what goes into profiles
   bool want_calls = false;       // how long they took

@@ -104,6 +104,20 @@ TEST_F(TraceViews, AnArchiveHoldsWhatItsRecordingSays) {
             Report(recording, "--view flow")["threads"][0]["instructions"]);
 }
 
+TEST_F(TraceViews, EitherDecoderSaysTheSameAndBothFindNothingToWarnOf) {
+  const std::string recording = Recording("threads.percpu-cyc");
+  const CommandResult fast = Ptarmigan(StrFormat("report {} --json --view flow", recording));
+  ASSERT_EQ(fast.exit_code, 0) << fast.err;
+  for (const char* decoder : {"fast", "libipt", "both"}) {
+    const CommandResult result =
+        Ptarmigan(StrFormat("report {} --json --view flow --decoder {}", recording, decoder));
+    ASSERT_EQ(result.exit_code, 0) << result.err;
+    EXPECT_EQ(result.out, fast.out) << decoder;
+    EXPECT_EQ(result.err, fast.err) << decoder;
+  }
+  EXPECT_NE(Ptarmigan(StrFormat("report {} --decoder perf", recording)).exit_code, 0);
+}
+
 TEST_F(TraceViews, AnyNumberOfThreadsWritesTheSameBytes) {
   for (const std::string suffix : {"pb.gz", "perfetto-trace", "trace.json", "ptarmigan"}) {
     std::string first;
