@@ -6,9 +6,6 @@
 #include <linux/sched.h>
 #include <linux/string.h>
 #include <linux/uaccess.h>
-#ifdef CONFIG_X86
-#include <asm/unaligned.h>
-#endif
 
 #include "softpmu.h"
 
@@ -21,12 +18,15 @@ static bool read_user(void *to, unsigned long from, size_t bytes)
 static bool find_call(unsigned long address, struct perf_branch_entry *entry)
 {
 #if defined(CONFIG_X86)
-	u8 code[5];
+	struct {
+		u8 opcode;
+		s32 displacement;
+	} __packed code;
 
-	if (!read_user(code, address - sizeof(code), sizeof(code)) || code[0] != 0xe8)
+	if (!read_user(&code, address - sizeof(code), sizeof(code)) || code.opcode != 0xe8)
 		return false;
 	entry->from = address - sizeof(code);
-	entry->to = address + (s32)get_unaligned_le32(code + 1);
+	entry->to = address + code.displacement;
 	return true;
 #elif defined(CONFIG_ARM64)
 	u32 code;
