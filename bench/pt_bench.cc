@@ -160,24 +160,25 @@ void Decode(benchmark::State& state, const PtOptions& options) {
 
 void BM_EdgesAndCounts(benchmark::State& state) {
   PtOptions options;
-  options.walker = static_cast<PtWalkerKind>(state.range(0));
   options.want_contexts = false;
   options.want_time = false;
   Decode(state, options);
 }
-BENCHMARK(BM_EdgesAndCounts)->ArgName("fast")->Arg(0)->Arg(1)->Unit(benchmark::kMillisecond);
+BENCHMARK(BM_EdgesAndCounts)->Unit(benchmark::kMillisecond);
 
 void BM_StacksAndTime(benchmark::State& state) {
   PtOptions options;
-  options.walker = static_cast<PtWalkerKind>(state.range(0));
-  options.threads = static_cast<size_t>(state.range(1));
+  options.threads = static_cast<size_t>(state.range(0));
   Decode(state, options);
 }
-BENCHMARK(BM_StacksAndTime)
-    ->ArgNames({"fast", "threads"})
-    ->ArgsProduct({{0, 1}, {1, 2}})
-    ->Unit(benchmark::kMillisecond)
-    ->UseRealTime();
+BENCHMARK(BM_StacksAndTime)->Arg(1)->Arg(2)->Unit(benchmark::kMillisecond)->UseRealTime();
+
+void BM_StacksAndTimeByLibipt(benchmark::State& state) {
+  PtOptions options;
+  options.walker = PtWalkerKind::kLibipt;
+  Decode(state, options);
+}
+BENCHMARK(BM_StacksAndTimeByLibipt)->Unit(benchmark::kMillisecond);
 
 void BM_PacketIndex(benchmark::State& state) {
   size_t points = 0;
