@@ -151,21 +151,25 @@ class Decoder : public PtDecoder {
   FlowStatistics statistics_;
 };
 
-// Workers take segments in order and put results into a ring; this thread hands them out in order.
+// Workers take segments in order and put results into a ring; this thread hands them out in order, several at a time: a
+// segment is walked in less time than it takes to wake a thread.
 void Decoder::DecodeInParallel(const Segments& segments) {
   const size_t count = segments.size();
   const size_t workers = std::min(walkers_.size(), count);
   const size_t ring = workers * kWaitingPerWorker;
+  const size_t batch = ring / 2;
   Spare(ring - 1);
   for (Slot& slot : slots_) slot.done = false;
   std::mutex mutex;
   std::condition_variable room;
   std::condition_variable ready;
   size_t next = 0;       // segment that nobody has taken yet
+  size_t walked = 0;     // segments before this one are done
   size_t delivered = 0;  // segments handed out
+  size_t wanted = 0;     // what this thread waits for `walked` to be
   const auto work = [&](size_t worker) {
+    std::unique_lock<std::mutex> lock(mutex);
     for (;;) {
-      std::unique_lock<std::mutex> lock(mutex);
       room.wait(lock, [&] { return next >= count || next < delivered + ring; });
       if (next >= count) return;
       const size_t mine = next++;
@@ -175,22 +179,28 @@ void Decoder::DecodeInParallel(const Segments& segments) {
       walkers_[worker]->Walk(segments.Task(mine), &slot.result);
       lock.lock();
       slot.done = true;
-      if (mine == delivered) ready.notify_one();
+      const size_t before = walked;
+      while (walked < next && slots_[walked % ring].done) slots_[walked++ % ring].done = false;
+      if (before < wanted && walked >= wanted) ready.notify_one();
     }
   };
   std::vector<std::thread> threads;
   for (size_t i = 0; i < workers; ++i) threads.emplace_back(work, i);
-  for (size_t i = 0; i < count; ++i) {
-    Slot& slot = slots_[i % ring];
-    std::unique_lock<std::mutex> lock(mutex);
-    ready.wait(lock, [&] { return slot.done; });
-    slot.done = false;
+  std::unique_lock<std::mutex> lock(mutex);
+  while (delivered < count) {
+    wanted = std::min(delivered + batch, count);
+    ready.wait(lock, [&] { return walked >= wanted; });
+    const size_t end = walked;
     lock.unlock();
-    Deliver(slot.worker, segments.Task(i), &slot.result);
+    for (size_t i = delivered; i < end; ++i) {
+      Slot& slot = slots_[i % ring];
+      Deliver(slot.worker, segments.Task(i), &slot.result);
+    }
     lock.lock();
-    delivered = i + 1;
+    delivered = end;
     room.notify_all();
   }
+  lock.unlock();
   for (std::thread& thread : threads) thread.join();
 }
 
