@@ -1,5 +1,6 @@
 #include "decode/pt_config.h"
 
+#include <algorithm>
 #include <charconv>
 
 #include "decode/record_types.h"
@@ -8,6 +9,7 @@ namespace ptarmigan {
 namespace {
 
 __extension__ using Wide = unsigned __int128;
+__extension__ using SignedWide = __int128;
 
 constexpr uint32_t kAuxtraceTypeIntelPt = 1;
 constexpr uint16_t kShiftMax = 63;
@@ -29,9 +31,12 @@ uint64_t PtConfig::ToNs(uint64_t ticks) const {
 }
 
 uint64_t PtConfig::ToTicks(uint64_t ns) const {
-  if (!has_clock() || ns <= time_zero) return 0;
-  const Wide ticks =
-      ((static_cast<Wide>(ns - time_zero) << time_shift) + time_mult - 1) / time_mult;
+  if (!has_clock()) return 0;
+  // Below zero, as two's complement, where the counter ran before the kernel's clock did.
+  const SignedWide since_zero_ns = SignedWide{ns} - static_cast<int64_t>(time_zero);
+  if (since_zero_ns <= 0) return 0;
+  const Wide bounded_ns = std::min<Wide>(static_cast<Wide>(since_zero_ns), UINT64_MAX);
+  const Wide ticks = ((bounded_ns << time_shift) + time_mult - 1) / time_mult;
   return ticks > UINT64_MAX ? UINT64_MAX : static_cast<uint64_t>(ticks);
 }
 

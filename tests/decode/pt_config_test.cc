@@ -76,6 +76,22 @@ TEST(PtConfig, TicksAndNanosecondsConvertBothWays) {
     EXPECT_EQ(config.ToNs(config.ToTicks(ns)), ns);
   }
   EXPECT_EQ(config.ToTicks(5), 0U);
+  EXPECT_EQ(config.ToTicks(UINT64_MAX), UINT64_MAX);
+}
+
+// The counter is 1.7 s older than the kernel's clock, as on every machine whose firmware took its time.
+TEST(PtConfig, ConvertsWhereTheKernelsClockBeganLater) {
+  PtConfig config;
+  config.time_shift = 31;
+  config.time_mult = 933688542;
+  config.time_zero = 18446744072041748462U;
+  constexpr uint64_t kTicks = 0x65d91e130;
+  constexpr uint64_t kNs = 10218999113;
+  EXPECT_EQ(config.ToNs(kTicks), kNs);
+  EXPECT_LE(config.ToTicks(kNs), kTicks);
+  EXPECT_EQ(config.ToNs(config.ToTicks(kNs)), kNs);
+  EXPECT_GT(config.ToTicks(0), 0U);
+  EXPECT_EQ(config.ToTicks(UINT64_MAX), UINT64_MAX);
 }
 
 }  // namespace
