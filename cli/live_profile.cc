@@ -50,8 +50,9 @@ Status PollUntilEnd(PerfSession& session, RawRecordSink& sink, const PollOptions
   const auto start = std::chrono::steady_clock::now();
   for (;;) {
     TRY_ASSIGN(const PollOutcome outcome, session.Poll(sink, kPollMilliseconds));
-    if (outcome == PollOutcome::kEnd) return OkStatus();
+    // Before the end, too: what it is for may have happened just before the target ended.
     if (options.look) TRY(options.look(sink));
+    if (outcome == PollOutcome::kEnd) return OkStatus();
     const std::chrono::nanoseconds elapsed = std::chrono::steady_clock::now() - start;
     if (options.duration && elapsed >= *options.duration) session.Stop();
     if (!options.progress) continue;

@@ -19,7 +19,7 @@ struct PollOptions {
   std::optional<std::chrono::nanoseconds> duration;
   // Called after every poll with the part of `duration` done (negative without one) and the samples so far.
   ProgressCallback progress;
-  // Called after every poll, with the sink of its records.
+  // Called after every poll, the last one included, with the sink of its records.
   std::function<Status(RawRecordSink&)> look;
 };
 

@@ -388,7 +388,7 @@ Result<uint64_t> PerfSession::Impl::TakeSnapshot(RawRecordSink& sink) {
   TRY(events_->SwitchAux(false));
   TRY(ReadRings(sink, /*running=*/false));
   for (uint32_t i = 0; i < events_->rings().size(); ++i) bytes += ReadAux(sink, i);
-  TRY(events_->SwitchAux(true));
+  if (!ended_) TRY(events_->SwitchAux(true));
   sink.OnRoundEnd();
   return bytes;
 }

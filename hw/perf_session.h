@@ -146,7 +146,7 @@ class PerfSession : public RawRecordSource {
   Status Enable();
   Status Disable();
   // Snapshot mode: stops the tracers, hands out what the rings and AUX areas hold, and starts them again. Returns the bytes
-  // of trace.
+  // of trace. Also possible once Poll has returned kEnd.
   Result<uint64_t> TakeSnapshot(RawRecordSink& sink);
   // Poll returns when `fd` is readable, too. It stays the caller's.
   Status WakeOn(int fd);

@@ -296,6 +296,19 @@ TEST_F(AuxSession, SnapshotsAreTakenWhileTracingGoesOn) {
   EXPECT_EQ(recorder_.pieces[0].size(), 2U);
 }
 
+TEST_F(AuxSession, ASnapshotCanBeTakenWhenTheTargetHasEnded) {
+  options_.snapshot_at_end = false;
+  UsePt(AuxMode::kSnapshot);
+  Open();
+  const std::vector<std::byte> bytes = Bytes0(720, 1);
+  kernel_.Trace(Pt(0), bytes);
+  StopAndPoll();
+  EXPECT_TRUE(recorder_.pieces.empty());
+  ASSERT_TRUE(session_->TakeSnapshot(recorder_).has_value());
+  EXPECT_EQ(recorder_.pieces[0].at(0).bytes, bytes);
+  EXPECT_FALSE(Pt(0)->enabled || Pt(1)->enabled);
+}
+
 TEST_F(AuxSession, CoreSightIsDescribedAsItsDecoderWantsIt) {
   FakeRoot board;
   JunoBoard(&board);
