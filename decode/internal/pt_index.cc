@@ -6,6 +6,7 @@
 namespace ptarmigan::internal {
 namespace {
 
+constexpr size_t kPsbPairBytes = 2;  // a PSB is eight times 02 82
 constexpr uint8_t kPsb[kPsbBytes] = {2, 0x82, 2, 0x82, 2, 0x82, 2, 0x82,
                                      2, 0x82, 2, 0x82, 2, 0x82, 2, 0x82};
 // The packets of a header are some 60 bytes; CYC and PAD may stand between them.
@@ -200,6 +201,11 @@ std::vector<PtSyncPoint> IndexPt(Bytes trace) {
     if (found == nullptr) break;
     PtSyncPoint& point = points.emplace_back();
     at = static_cast<const std::byte*>(found);
+    // The packets before it may end as a PSB begins (a CYC and a TNT): nothing that follows one begins so.
+    while (static_cast<size_t>(end - at) >= kPsbBytes + kPsbPairBytes &&
+           std::memcmp(at + kPsbBytes, kPsb, kPsbPairBytes) == 0) {
+      at += kPsbPairBytes;
+    }
     point.offset = static_cast<uint64_t>(at - trace.data());
     at += kPsbBytes;
     ReadHeader(trace, &point);
