@@ -96,9 +96,27 @@ Result<SourceSetup> SetUpHardware(const RecordOptions& options, const std::strin
   return SetUpSource(request);
 }
 
+// Options that only some sources have a use for are not passed over in silence.
+Status CheckSourceOptions(const RecordOptions& options, std::string_view name) {
+  const bool is_hardware = options.events.empty() && IsHardwareSource(name);
+  const bool has_area = is_hardware && (name == "pt" || name == "spe" || name == "coresight");
+  const bool is_pt = has_area && name == "pt";
+  const auto unused = [](std::string_view option, std::string_view sources) {
+    return Error{ErrorCode::kInvalidInput, StrFormat("{} is for --source {}", option, sources)};
+  };
+  if (!options.terms.empty() && !is_hardware) return unused("--terms", "pt, spe and the like");
+  if (options.kernel && !is_hardware) return unused("--kernel", "pt, spe and the like");
+  if (options.snapshot && !has_area) return unused("--snapshot", "pt, spe or coresight");
+  if (!options.aux_bytes.empty() && !has_area) return unused("--aux", "pt, spe or coresight");
+  if (!options.window_bytes.empty() && !is_pt) return unused("--window", "pt");
+  if (!options.filter.empty() && !is_pt) return unused("--filter", "pt");
+  return OkStatus();
+}
+
 // The events of -e or --source, which must be one that this host has.
 Result<SourceSetup> SetUpEvents(const RecordOptions& options) {
   SourceSetup setup;
+  TRY(CheckSourceOptions(options, options.source));
   if (!options.events.empty()) {
     for (const std::string& text : options.events) {
       TRY_ASSIGN(std::vector<EventSpec> more, ParseEventList(text));

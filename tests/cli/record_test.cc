@@ -58,6 +58,17 @@ TEST(Record, ADiskLimitEndsTheRecordingWithWhatThereIs) {
   EXPECT_LT(std::filesystem::file_size(output), 20U << 20);
 }
 
+TEST(Record, OptionsThatTheSourceHasNoUseForAreRefused) {
+  for (const std::string option : {"--terms cyc", "--kernel", "--snapshot", "--aux 1M",
+                                   "--window 4096", "--filter 'filter 0x10@/bin/true'"}) {
+    for (const std::string events : {"--source cpu-clock", "-e page-faults"}) {
+      const CommandResult result = Record(StrFormat("{} {} -- true", events, option));
+      EXPECT_EQ(result.exit_code, 2) << option;
+      EXPECT_THAT(result.err, HasSubstr(" is for --source ")) << option;
+    }
+  }
+}
+
 TEST(Record, OptionsOfTracesWantATrace) {
   EXPECT_EQ(Record("--source cpu-clock --trigger signal -- true").exit_code, 2);
   EXPECT_EQ(Record("--source cpu-clock --trigger 'sched>soon' -- true").exit_code, 2);
