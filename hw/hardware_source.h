@@ -25,7 +25,8 @@ struct SourceRequest {
   AuxMode aux_mode =
       AuxMode::kFull;            // pt: full, snapshot or samples; spe, coresight: full or snapshot
   uint32_t window_bytes = 4096;  // kSamples: of each window; multiple of 8, at most kWindowBytesMax
-  // spe: operations between samples, rounded to a multiple of 256; others: of the event. 0: the source's own.
+  // spe: operations between samples, rounded to a multiple of 256; 0: 65536. The others take the session's period or
+  // frequency.
   uint64_t period = 0;
 };
 // A record's size has 16 bits (Linux: perf-intel-pt(1)).
